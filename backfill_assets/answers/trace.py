@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any
 
 from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest
@@ -25,6 +24,7 @@ from backfill_assets.model.declaration import Table
 from backfill_assets.model.deletion import DELETION
 from backfill_assets.model.landed_format import record_word
 from backfill_assets.publish.log import PublicationLog, lineages
+from backfill_assets.publish.past import Brought, brought_days
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.report.answer import Answer, Datum, Fact, Grid, Id, Worded
 from backfill_assets.state.diagnosis import in_a_word
@@ -34,28 +34,24 @@ from backfill_assets.state.view import View
 from backfill_assets.text import format_range, short_commit
 from backfill_assets.timeline.view import observe_timeline
 
-_COLUMNS = ["sequence", "at", "publication", "kind", "run", "launched_by", "git_commit"]
-_COLUMNS += ["table", "day", "table_version", "code_version"]
+
+def stamps(view: View, of: Collection[TableDay]) -> dict[TableDay, Brought]:
+    """What last brought each day."""
+    tables, days = {table for table, _ in of}, {day for _, day in of}
+    found: dict[TableDay, Brought] = {}
+    for each in brought_days(PublicationLog(view.storage).files(), tables, days, until=view.sequence) if of else ():
+        if each.key in of:
+            found.setdefault(each.key, each)
+        if len(found) == len(of):
+            break
+    return {key: found[key] for key in of if key in found}
 
 
-Stamp = Mapping[str, Any]
-
-
-def stamps(view: View, of: Collection[TableDay]) -> dict[TableDay, Stamp]:
-    if not of:
-        return {}
-    tables, days = {table for table, _ in of}, {str(day) for _, day in of}
-    files = PublicationLog(view.storage).files()
-    rows = files.rows(_COLUMNS, until=view.sequence, event="published", table=tables, day=days)
-    newest = {TableDay(row["table"], date.fromisoformat(row["day"])): row for row in rows.to_pylist()}
-    return {each: newest[each] for each in of if each in newest}
-
-
-def lineages_of(view: View, found: Mapping[TableDay, Stamp]) -> dict[TableDay, DayLineage]:
+def lineages_of(view: View, found: Mapping[TableDay, Brought]) -> dict[TableDay, DayLineage]:
     """Days whose lineage was not recorded are left out."""
-    made = lineages(view.storage, {stamp["publication"] for stamp in found.values()})
+    made = lineages(view.storage, {stamp.publication for stamp in found.values()})
     by_id = {publication: days for (publication, _), days in made.items()}
-    all_made = {key: by_id.get(stamp["publication"], {}).get(key) for key, stamp in found.items()}
+    all_made = {key: by_id.get(stamp.publication, {}).get(key) for key, stamp in found.items()}
     return {key: lineage for key, lineage in all_made.items() if lineage}
 
 
@@ -87,7 +83,7 @@ class FoundTrail:
     trail: Trail
     fates: Sequence[LineFate]
     lines: Mapping[tuple[str, int], str | None]
-    stamps: Mapping[TableDay, Stamp]
+    stamps: Mapping[TableDay, Brought]
     lineages: Mapping[TableDay, DayLineage]
 
 
@@ -209,11 +205,11 @@ def _stamp(found: FoundTrace, of: FoundTrail, about: Found) -> Sequence[object]:
     if stamp is None:
         return "", None, "", None, "", "", "", "", [], None
     made = of.lineages.get(key)
-    run, commit = stamp["run"] or "", stamp["git_commit"] or ""
+    run, commit = stamp.run or "", stamp.git_commit or ""
     return (
-        Id(stamp["publication"]),
-        *(stamp[name] for name in ("at", "kind", "table_version")),
-        *(stamp[name] or "" for name in ("code_version", "launched_by")),
+        Id(stamp.publication),
+        *(stamp.at, stamp.kind, stamp.table_version),
+        *(stamp.code_version or "", stamp.launched_by or ""),
         Worded(run, run[:_RUN]),
         Worded(commit, short_commit(commit)),
         [read.model_dump() for read in made.reads] if made else [],

@@ -17,6 +17,7 @@ from backfill_assets.lakehouse.campaign_reports import CutOverReport, Publicatio
 from backfill_assets.lakehouse.records import Prepared, Publication
 from backfill_assets.plan.records import as_ranges
 from backfill_assets.publish.log import PublicationLog
+from backfill_assets.publish.past import Closed, closed_entries
 
 
 @dataclass(frozen=True)
@@ -71,14 +72,14 @@ def published_by(
 ) -> list[CampaignPublication]:
     """Oldest first; ``known`` ones are not read again."""
     before = {each.id: each for each in known}
-    closed = log.files().rows(["publication"], event="closed", campaign=campaign, outcome="done").to_pylist()
-    found = (before.get(row["publication"]) or _read(log, row["publication"], row["sequence"]) for row in closed)
+    closed = reversed(list(closed_entries(log.files(), campaign=campaign, outcome="done")))
+    found = (before.get(each.publication) or _read(log, each) for each in closed)
     return [each for each in found if each is not None]
 
 
-def _read(log: PublicationLog, publication: str, closed: int) -> CampaignPublication | None:
-    found = log.find_prepared(publication)
-    return CampaignPublication(*found, closed) if found else None
+def _read(log: PublicationLog, entry: Closed) -> CampaignPublication | None:
+    found = log.find_prepared(entry.publication)
+    return CampaignPublication(*found, entry.sequence) if found else None
 
 
 def course_of(log: PublicationLog, campaign: str) -> CampaignState:

@@ -37,6 +37,7 @@ from backfill_assets.lakehouse.records import (
 from backfill_assets.model.declaration import Step, Version
 from backfill_assets.model.graph import NOT_KNOWN, Filled, made_of, step_by_table
 from backfill_assets.publish.log import PublicationLog, lineages
+from backfill_assets.publish.past import brought_days
 from backfill_assets.publish.promote import Again, promote, silent
 from backfill_assets.publish.publisher import Conflict, Published, Publisher, Readers
 from backfill_assets.rebuild.decide import Logicals
@@ -300,15 +301,11 @@ def before_rows_came(log: PublicationLog, key: TableDay, state: DayState | None)
     """Former logical fingerprints of a day, newest first, as far back as it only gained rows."""
     if state is None or not state.origin.is_as_of:
         return
-    first = log.closed_at(state.origin.is_as_of)
-    columns = ["publication", "kind", "rows", "checksum"]
-    brought = log.files().rows(columns, after=first - 1, event="published", table=key.table, day=str(key.day))
-    rows = brought.to_pylist()
-    for row in reversed(rows):
-        yield (
-            fingerprints.NEVER_PUBLISHED if row["rows"] is None else fingerprints.logical(row["rows"], row["checksum"])
-        )
-    if rows and rows[0]["kind"] == "append":
+    first, kind = log.closed_at(state.origin.is_as_of), ""
+    for each in brought_days(log.files(), [key.table], [key.day], after=first - 1):
+        yield each.logical
+        kind = each.kind
+    if kind == "append":
         yield fingerprints.NEVER_PUBLISHED
 
 

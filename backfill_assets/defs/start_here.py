@@ -45,7 +45,7 @@ from backfill_assets.rebuild.decide import published_days
 from backfill_assets.report.answer import Answer, Line
 from backfill_assets.report.markdown import markdown
 from backfill_assets.settings import of_project
-from backfill_assets.state.campaigns import NewestEntries
+from backfill_assets.state.campaigns import NewestEntries, newest_publications
 from backfill_assets.state.diagnosis import Cause
 from backfill_assets.text import days_options, escape_markdown, format_count, format_ranges
 from backfill_assets.ui_addresses import BACKFILLS, asset_page, lineage_page, schedule_page, sensor_page
@@ -271,7 +271,7 @@ def _campaigns_that_wait(instance: dg.DagsterInstance, storage: Storage, newest_
     shown = set(instance.get_dynamic_partitions(CAMPAIGNS_SENSOR))
     log = PublicationLog(storage)
     for name, newest in newest_of.items():
-        if why_over(newest, partial(log.newest_closed, name)):
+        if why_over(newest, partial(newest_publications, log, [name])):
             continue
         page = next((asset_page(CAMPAIGN, page) for page in shown if is_page_of(page, name)), "")
         try:

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from backfill_assets.errors import BackfillError
-from backfill_assets.lakehouse.delta_log import Actions, checkpoints, hinted_checkpoint, require_actions
+from backfill_assets.lakehouse.delta_log import Actions, checkpoints, commit_file, hinted_checkpoint, require_actions
 from backfill_assets.lakehouse.storage import Storage
 
 _COMMIT = re.compile(r"(\d{20})\.json$")
@@ -40,12 +40,9 @@ class LogFolder:
         """Clean-up leaves a checkpoint and its hint."""
         return 0 in self.commits or (not self.checkpoints and self.hint is None)
 
-    def commit_path(self, version: int) -> str:
-        return f"{self.table}/_delta_log/{version:020d}.json"
-
     def actions(self, version: int) -> Actions | None:
         try:
-            return require_actions(self.storage, self.commit_path(version))
+            return require_actions(self.storage, commit_file(self.table, version))
         except (BackfillError, OSError):
             return None
 
@@ -73,7 +70,7 @@ class LogFolder:
         cleaned = base is None and not self.is_from_the_beginning
         wanted = f"{self.table}/_delta_log/{self.hint:020d}.checkpoint.parquet" if cleaned and self.hint else ""
         named = [wanted] if wanted and self.hint not in self.checkpoints else []
-        return (*named, *damaged, *map(self.commit_path, gone))
+        return (*named, *damaged, *(commit_file(self.table, version) for version in gone))
 
     def _begins(self, base: int | None) -> int:
         return min(self.commits, default=0) if base is None else base + 1

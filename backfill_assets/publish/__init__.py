@@ -17,7 +17,7 @@ How do days come into main?
 Where does the log keep it?
 
 - ``log``, ``head``: the table; what each commit carries.
-- ``rows``, ``files``: its columns and files.
+- ``rows``, ``files``, ``past``: columns, files and past.
 - ``fold``: old entries share files.
 
 Before-images are kept for the rollback window (``settings``); ``upkeep/reclaim`` deletes.

@@ -5,7 +5,7 @@ Recent entries have a file each, older ones one a month: a query opens files who
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache, reduce
@@ -125,23 +125,30 @@ class LogFiles:
         **wanted: Value | Iterable[Value],
     ) -> pa.Table:
         """Oldest first, with ``sequence`` and the columns of ``wanted``."""
-        values_of = {name: [each] if isinstance(each, Value) else sorted(set(each)) for name, each in wanted.items()}
-        within = self._between("sequence", None if after is None else after + 1, until)
-        masks = (self._holding(name, values) for name, values in values_of.items())
-        files = self._only(reduce(pc.and_, masks, within))
-        found = files.read([*columns, *(name for name in values_of if name not in columns)])
-        for name, values in values_of.items():
-            among_them = pa.array(values, ARROW_SCHEMA.field(name).type)
-            found = found.filter(pc.is_in(found.column(name), value_set=among_them))
-        for compare, bound in ((pc.greater, after), (pc.less_equal, until)):
-            if bound is not None:
-                found = found.filter(compare(found.column("sequence"), _scalar("sequence", bound)))
-        return found
+        chosen = _Chosen.of(after, until, wanted)
+        return chosen.rows(self._holding_any(chosen).read(chosen.columns(columns)))
 
-    def newest_first(self, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """Newest first, some files at a time. Folded and gathered files overlap: rows older than unread files wait, so
-        that parts are in order and entries whole.
+    def newest_first(
+        self,
+        columns: Sequence[str],
+        *,
+        after: int | None = None,
+        until: int | None = None,
+        **wanted: Value | Iterable[Value],
+    ) -> Iterator[pa.Table]:
+        """The same rows, some files at a time, newest parts first. Folded and gathered files overlap: rows older than
+        unread files wait, so that parts are in order and entries whole.
         """
+        chosen = _Chosen.of(after, until, wanted)
+        for part in self._holding_any(chosen)._parts(chosen.columns(columns)):
+            yield chosen.rows(part)
+
+    def _holding_any(self, chosen: _Chosen) -> LogFiles:
+        within = self._between("sequence", None if chosen.after is None else chosen.after + 1, chosen.until)
+        masks = (self._holding(name, values) for name, values in chosen.values_of.items())
+        return self._only(reduce(pc.and_, masks, within))
+
+    def _parts(self, columns: Sequence[str]) -> Iterator[pa.Table]:
         bounds = self._column("max.sequence", "sequence")
         newest = pc.sort_indices(bounds, sort_keys=[("", "descending", "at_start")])
         paths = [f"{LOG_TABLE}/{path}" for path in self.adds.column("path").take(newest).to_pylist()]
@@ -156,6 +163,30 @@ class LogFiles:
     def _tables(self, paths: Sequence[str], columns: Sequence[str]) -> list[pa.Table]:
         names = _with_sequence(columns)
         return self.storage.each(lambda path: read_entry(self.storage, path, names), paths)
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    after: int | None
+    until: int | None
+    values_of: Mapping[str, list[Value]]
+
+    @classmethod
+    def of(cls, after: int | None, until: int | None, wanted: Mapping[str, Value | Iterable[Value]]) -> _Chosen:
+        listed = {name: [each] if isinstance(each, Value) else sorted(set(each)) for name, each in wanted.items()}
+        return cls(after, until, listed)
+
+    def columns(self, asked: Sequence[str]) -> list[str]:
+        return [*asked, *(name for name in self.values_of if name not in asked)]
+
+    def rows(self, found: pa.Table) -> pa.Table:
+        for name, values in self.values_of.items():
+            among_them = pa.array(values, ARROW_SCHEMA.field(name).type)
+            found = found.filter(pc.is_in(found.column(name), value_set=among_them))
+        for compare, bound in ((pc.greater, self.after), (pc.less_equal, self.until)):
+            if bound is not None:
+                found = found.filter(compare(found.column("sequence"), _scalar("sequence", bound)))
+        return found
 
 
 def read_entry(storage: Storage, path: str, columns: Sequence[str]) -> pa.Table:

@@ -6,12 +6,10 @@ an entry without its file is read through the table: a platform's maintenance co
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from functools import cached_property, partial
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,6 +22,7 @@ from backfill_assets import clock
 from backfill_assets.days import TableDay
 from backfill_assets.errors import CommitRefused, LakehouseUnusable
 from backfill_assets.lakehouse.delta_log import (
+    commit_file,
     commits_back,
     newest_version,
     open_again,
@@ -36,8 +35,9 @@ from backfill_assets.lakehouse.records import DayLineage, DayState, Outcome, Pre
 from backfill_assets.lakehouse.retry import Retry
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.torn_commit import drop_torn_commit
-from backfill_assets.publish.files import ENTRIES, LOG_TABLE, LogFiles, equal, read_entry, statistics
+from backfill_assets.publish.files import ENTRIES, LOG_TABLE, LogFiles, read_entry, statistics
 from backfill_assets.publish.head import HeadState, OpenEntry, is_rebuilt, parse_head, rebuilt_head
+from backfill_assets.publish.past import WITH_ORIGIN, Closed, InFull, closed_entries, days_after, prepared_entries
 from backfill_assets.publish.rows import (
     ARROW_SCHEMA,
     DAY_COLUMNS,
@@ -70,9 +70,8 @@ def anything_published(storage: Storage) -> bool:
     return storage.exists(f"{LOG_TABLE}/_delta_log")
 
 
-_WITH_ORIGIN = [*DAY_COLUMNS, "kind", "campaign"]
 _NO_DAYS = pa.Table.from_batches([], DAY_SCHEMA)
-_NO_DAYS_WITH_ORIGIN = pa.Table.from_batches([], pa.schema([ARROW_SCHEMA.field(name) for name in _WITH_ORIGIN]))
+_NO_DAYS_WITH_ORIGIN = pa.Table.from_batches([], pa.schema([ARROW_SCHEMA.field(name) for name in WITH_ORIGIN]))
 _MOST_OPENINGS, _TRIMMED = 5, "File not found"
 Entry = tuple[Sequence[Row], Callable[[str], HeadState]]
 
@@ -267,7 +266,7 @@ class PublicationLog:
 
     def _require_lost_race(self, head: Head, error: CommitFailedError) -> None:
         """Raises :class:`CommitRefused` unless another writer made the next version."""
-        if self.storage.missing([f"{LOG_TABLE}/_delta_log/{head.version + 1:020d}.json"]):
+        if self.storage.missing([commit_file(LOG_TABLE, head.version + 1)]):
             raise CommitRefused(
                 f"The log {self.storage.uri(LOG_TABLE)} refuses an entry, and no other writer was faster: {error}",
                 hint="Take back what was changed on this table (a property, a feature): nothing can be published"
@@ -292,7 +291,7 @@ class PublicationLog:
 
     def _was_taken(self, version: int, file: str) -> bool:
         """An object store may have taken a refused commit and lost the answer. If not, delete the file."""
-        name = f"{LOG_TABLE}/_delta_log/{version:020d}.json"
+        name = commit_file(LOG_TABLE, version)
         commit = [] if self.storage.missing([name]) else self.storage.read_json_lines(name)
         if any(f"{LOG_TABLE}/{action['add']['path']}" == file for action in commit if "add" in action):
             return True
@@ -331,7 +330,7 @@ class PublicationLog:
     def _was_trimmed(self, head: Head) -> bool:
         """Writing a number freed by trimming would leave a gap."""
         newest = newest_version(self.storage, LOG_TABLE) or 0
-        own = f"{LOG_TABLE}/_delta_log/{head.version:020d}.json"
+        own = commit_file(LOG_TABLE, head.version)
         return newest > head.version and bool(self.storage.missing([own]))
 
     def prepared_in(self, file: str) -> Prepared:
@@ -351,14 +350,15 @@ class PublicationLog:
         """Returns None while it is open, or if it was never prepared."""
         if publication in head.state.outcomes:
             return head.state.outcomes[publication]
-        for row in self._of(publication, "closed", ["outcome"]):
-            outcome: Outcome = row["outcome"]
-            return outcome
-        return None
+        return entry.outcome if (entry := self.closed(publication)) else None
+
+    def closed(self, publication: str, *, maps: bool = False) -> Closed | None:
+        """Its closing entry; None while it is open, or if it was never prepared."""
+        return next(closed_entries(self.files(), maps=maps, publication=publication), None)
 
     def closed_at(self, publication: str) -> int:
-        """The entry's sequence; -1 while it is open, or if it was never prepared."""
-        return max((row["sequence"] for row in self._of(publication, "closed", ["sequence"])), default=-1)
+        """The entry's sequence, or -1."""
+        return entry.sequence if (entry := self.closed(publication)) else -1
 
     def remember_closed(self, publication: str, versions: Mapping[str, int]) -> None:
         self._closed = publication, versions
@@ -366,20 +366,7 @@ class PublicationLog:
     def versions_of(self, publication: str) -> dict[str, int]:
         if self._closed[0] == publication:
             return dict(self._closed[1])
-        versions: dict[str, int] = json.loads(self._of(publication, "closed", ["detail"])[-1]["detail"])
-        return versions
-
-    def _of(self, publication: str, event: str, columns: Sequence[str]) -> list[dict[str, Any]]:
-        entries: list[dict[str, Any]] = self.files().rows(columns, event=event, publication=publication).to_pylist()
-        return entries
-
-    def newest_closed(self, campaign: str) -> str | None:
-        columns = ["event", "publication", "campaign", "outcome"]
-        for rows in self.files().holding("campaign", [campaign]).newest_first(columns):
-            ids = equal(rows, event="closed", campaign=campaign, outcome="done").column("publication")
-            if len(ids):
-                return str(ids[-1])
-        return None
+        return next(closed_entries(self.files(), maps=True, publication=publication)).versions
 
     def prepared_since(self, moment: datetime, table: str = "", days: Collection[str] | None = None) -> list[Prepared]:
         """Publications of any outcome. Files without one of ``days`` are not read: a stream's entries take gigabytes a
@@ -388,22 +375,32 @@ class PublicationLog:
         files = self.files().between("at", low=moment)
         files = files.holding("table", [table]) if table else files
         files = files if days is None else files.holding("day", days)
-        return [each for path in files.paths for each in _prepared_in(files.only([path]), moment, table, days)]
+        entries = (each for path in files.paths for each in _prepared_in(files.only([path]), table, days))
+        return [each.prepared for each in entries if each.at >= moment and table in each.detail]
 
     def prepared_of(self, publications: Iterable[str]) -> list[Prepared]:
-        details = self.files().rows(["detail"], event="prepared", publication=publications).column("detail")
-        return [Prepared.model_validate_json(detail) for detail in details.to_pylist() if detail]
+        """Oldest first."""
+        return [each.prepared for each in prepared_entries(self.files(), publication=publications)][::-1]
 
     def find_prepared(self, publication: str) -> tuple[Prepared, datetime] | None:
-        for row in self._of(publication, "prepared", ["detail", "at"]):
-            if row["detail"]:
-                return Prepared.model_validate_json(row["detail"]), row["at"]
-        return None
+        found = next(prepared_entries(self.files(), publication=publication), None)
+        return (found.prepared, found.at) if found else None
 
     def day_states(self, head: Head, tables: Iterable[str] | None = None) -> dict[TableDay, DayState]:
         wanted = None if tables is None else set(tables)
         rows = self._days_of([file for file in (head.state.index, *head.state.since) if file])
         return {TableDay(state.table, state.day): state for state in day_states(rows, wanted)}
+
+    def states_at(
+        self, sequence: int, tables: Iterable[str], days: Iterable[date] | None = None
+    ) -> dict[TableDay, DayState]:
+        """What the days of ``tables``, or at least ``days`` of them, held after log entry ``sequence``."""
+        wanted = list(tables)
+        if (head := self.head()).version == sequence:
+            return self.day_states(head, wanted)
+        among = {} if days is None else {"day": [*map(str, days)]}
+        rows = days_after(self.files(), sequence, table=wanted, **among)
+        return {TableDay(state.table, state.day): state for state in day_states(rows)}
 
     def _days_of(self, files: list[str]) -> pa.Table:
         read, rows = self._days
@@ -423,7 +420,7 @@ class PublicationLog:
 
     def _day_rows_in(self, file: str) -> pa.Table:
         try:
-            rows = read_entry(self.storage, file, _WITH_ORIGIN)
+            rows = read_entry(self.storage, file, WITH_ORIGIN)
         except FileNotFoundError:
             return self._lost_day_rows(file)
         # An older index, without origins, does not say what kind of publication brought a day.
@@ -433,8 +430,8 @@ class PublicationLog:
     def _lost_day_rows(self, file: str) -> pa.Table:
         last, files = entry_sequence(file), self.files()
         if not file.startswith(f"{_INDEX}/"):
-            return with_origins(files.rows(_WITH_ORIGIN, sequence=last, event="published"))
-        return newest_days([with_origins(files.rows(_WITH_ORIGIN, until=last, event="published"))])
+            return with_origins(files.rows(WITH_ORIGIN, sequence=last, event="published"))
+        return days_after(files, last)
 
     def index(self, head: Head, since: Sequence[str]) -> tuple[str, tuple[str, ...]]:
         if len(since) < _INDEX_EVERY and not is_rebuilt(head.state.index):
@@ -445,16 +442,11 @@ class PublicationLog:
         return path, ()
 
 
-def _prepared_in(files: LogFiles, moment: datetime, table: str, days: Collection[str] | None) -> Iterator[Prepared]:
+def _prepared_in(files: LogFiles, table: str, days: Collection[str] | None) -> Iterator[InFull]:
     if days is None:
-        rows = files.rows(["at", "detail"], event="prepared")
-    else:
-        ids = files.rows(["publication"], table=table, day=days).column("publication").to_pylist()
-        rows = files.rows(["at", "detail"], event="prepared", publication=ids)
-    rows = rows.filter(pc.greater_equal(rows.column("at"), pa.scalar(moment)))
-    for detail in rows.column("detail").to_pylist():
-        if detail and table in detail:
-            yield Prepared.model_validate_json(detail)
+        return prepared_entries(files)
+    ids = files.rows(["publication"], table=table, day=days).column("publication").to_pylist()
+    return prepared_entries(files, publication=ids)
 
 
 Lineages = Mapping[TableDay, DayLineage]

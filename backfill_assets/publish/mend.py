@@ -19,7 +19,7 @@ from typing import Any
 from backfill_assets import clock
 from backfill_assets.errors import InvalidRequest, LakehouseBusy, LakehouseUnusable, PublicationRefused
 from backfill_assets.lakehouse import fingerprints
-from backfill_assets.lakehouse.delta_log import Actions, AddedFile, LogState, apply_actions, read_log
+from backfill_assets.lakehouse.delta_log import Actions, AddedFile, LogState, apply_actions, commit_file, read_log
 from backfill_assets.lakehouse.log_folder import LogFolder, json_lines, without_nulls
 from backfill_assets.lakehouse.main_table import Files, MainTable, of_days, with_new_columns
 from backfill_assets.lakehouse.storage import Storage
@@ -221,7 +221,7 @@ class _Mend:
         damaged = self.folder.damaged_checkpoints()
         for version in damaged:
             yield from self.folder.checkpoints[version]
-        yield from (self.folder.commit_path(each) for each in self.written if each in self.folder.commits)
+        yield from (commit_file(self.table, each) for each in self.written if each in self.folder.commits)
         hint = self.folder.hint
         if hint is not None and (hint in damaged or hint not in self.folder.checkpoints):
             yield f"{self.table}/_delta_log/_last_checkpoint"
@@ -327,7 +327,7 @@ class _Mend:
             if version >= self.oldest:
                 made = self.written[version]
                 data = self._commit(made) if version else json_lines(self._first_commit())
-                yield self.folder.commit_path(version), data
+                yield commit_file(self.table, version), data
         if self.oldest:
             yield from self._checkpoint(self.oldest)
 
@@ -342,14 +342,14 @@ class _Mend:
         active = {day: deed.active.get(day, {}) for day in {*deed.target, *deed.active}}
         target = {day: deed.target.get(day, {}) for day in active}
         main.commit(deed.name, deed.transactions, target=target, active=active, schema=deed.schema, at=made.at)
-        return table.read_bytes(f"{self.table}/_delta_log/{main.version + 1:020d}.json")
+        return table.read_bytes(commit_file(self.table, main.version + 1))
 
     def _first_commit(self) -> Actions:
         """Has the schema of the first publication, and the old id."""
         table = self._scratch_table({})
         window = self.head.state.window_days(self.publisher.retention_days, clock.now())
         MainTable.create(table, self.table, self._first_schema, window)
-        actions = table.read_json_lines(f"{self.table}/_delta_log/{0:020d}.json")
+        actions = table.read_json_lines(commit_file(self.table, 0))
         for action in actions:
             if "metaData" in action and self._id:
                 action["metaData"]["id"] = self._id
@@ -388,7 +388,7 @@ class _Mend:
         storage = Storage(str(self.scratch / str(self.made)))
         if settings:
             first = json_lines([{kind: value} for kind, value in settings.items()])
-            storage.write_bytes(f"{self.table}/_delta_log/{0:020d}.json", first)
+            storage.write_bytes(commit_file(self.table, 0), first)
         return storage
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,6 +12,7 @@ from backfill_assets.lakehouse.records import Outcome, Prepared, TableChange
 from backfill_assets.publish.crash_points import COMMITTED, FENCED, RESTORED
 from backfill_assets.publish.finish import Mark, files_to_restore
 from backfill_assets.publish.log import PublicationLog
+from backfill_assets.publish.past import closed_entries, prepared_entries
 
 
 @dataclass(frozen=True)
@@ -64,24 +64,21 @@ class Deed:
 def known_commits(log: PublicationLog, table: str, versions: Collection[int] | None = None) -> dict[int, KnownCommit]:
     ends = _ends(log, table)
     wanted = {id: end for id, end in ends.items() if versions is None or end[0] in versions}
-    rows = log.files().rows(["publication", "detail", "sequence"], event="prepared", publication=wanted)
     found: dict[int, KnownCommit] = {}
-    for row in rows.to_pylist():
-        version, outcome, at = wanted[row["publication"]]
-        prepared = Prepared.model_validate_json(row["detail"])
-        if table in prepared.publication.writes:
-            mark = Mark.at(prepared, row["sequence"])
+    for entry in prepared_entries(log.files(), publication=wanted):
+        version, outcome, at = wanted[entry.publication]
+        if version not in found and table in (prepared := entry.prepared).publication.writes:
+            mark = Mark.at(prepared, entry.sequence)
             found[version] = KnownCommit(table, version, prepared, mark, outcome, at)
     return {version: found[version] for version in sorted(found)}
 
 
 def _ends(log: PublicationLog, table: str) -> dict[str, tuple[int, Outcome, datetime]]:
-    columns = ["event", "publication", "outcome", "detail", "at"]
     found: dict[str, tuple[int, Outcome, datetime]] = {}
     last = None
-    for row in log.files().rows(columns, event=("closed", "pinned")).to_pylist():
-        version = json.loads(row["detail"]).get(table)
-        if row["event"] == "closed" and version is not None and version != last:
-            found[row["publication"]] = (version, row["outcome"], row["at"])
+    for entry in reversed(list(closed_entries(log.files(), maps=True, event=("closed", "pinned")))):
+        version = entry.versions.get(table)
+        if entry.outcome and version is not None and version != last:
+            found[entry.publication] = (version, entry.outcome, entry.at)
         last = version
     return found

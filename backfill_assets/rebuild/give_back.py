@@ -19,6 +19,7 @@ from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.named_timelines import kept_timelines
 from backfill_assets.lakehouse.records import DayChange, Publication, TableChange
 from backfill_assets.lakehouse.timelines import TIMELINES
+from backfill_assets.publish.past import brought_days
 from backfill_assets.publish.promote import Again, promote
 from backfill_assets.publish.publisher import Conflict, Publisher
 from backfill_assets.publish.unreadable import require_newest
@@ -26,7 +27,6 @@ from backfill_assets.rebuild.adopt import move_folder, why_not_moved
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.state.campaigns import under_way
-from backfill_assets.state.history import history
 from backfill_assets.state.observed import observe_each
 from backfill_assets.state.status import left_stale
 from backfill_assets.text import format_first
@@ -63,8 +63,7 @@ class GivingBack:
         timeline needs its files.
         """
         self.publisher.recover([self.table])
-        records = history(self.lake.storage, self.table)
-        adopted = next((each for each in records if each.kind == "adopt" and each.outcome == "done"), None)
+        adopted = next(brought_days(self.publisher.log.files(), [self.table], kind="adopt"), None)
         if adopted is None:
             raise InvalidRequest(
                 f"{self.table} was never adopted: there is nobody to give it back to.",
@@ -75,7 +74,7 @@ class GivingBack:
         released = self.publisher.log.head().state.released.get(self.table, "")
         main = MainTable.open(self.lake.storage, self.table)
         days = sorted(main.state().files_by_day()) if main else []
-        return ReleasePlan(self.table, self.location, tuple(days), adopted.reason, released)
+        return ReleasePlan(self.table, self.location, tuple(days), adopted.reason or "", released)
 
     def require_free(self) -> None:
         storage = self.lake.storage

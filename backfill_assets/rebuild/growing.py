@@ -10,11 +10,9 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from backfill_assets import clock
 from backfill_assets.days import Cadence, TableDay
-from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import AddedFile, VersionGone, read_log
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.records import DayContent
@@ -22,8 +20,8 @@ from backfill_assets.landing.deletions import days_with_deletions
 from backfill_assets.model.declaration import EXAMPLE, OCCURRENCE, Step, Table, Version
 from backfill_assets.model.graph import read_by_any
 from backfill_assets.model.refinement import Refinement
-from backfill_assets.publish.files import among, equal
 from backfill_assets.publish.log import PublicationLog
+from backfill_assets.publish.past import Brought, brought_days
 from backfill_assets.publish.pinned import Pin
 from backfill_assets.quality import gates, measures
 from backfill_assets.rebuild import decide
@@ -37,7 +35,6 @@ _SHORTEST_PAUSE, _PAUSE_TIMES = timedelta(seconds=60), 20
 _KEPT_STATES = 4
 _MOST_PARTS = 16
 """Parts of the log, about 32 files each; a day with an older state is built whole."""
-_COLUMNS = ["event", "table", "day", "rows", "checksum", "table_version"]
 Files = Mapping[date, tuple[AddedFile, ...]]
 
 
@@ -259,29 +256,18 @@ def find_earlier_states(
     if not wanted:
         return {}
     left, found = dict(wanted), dict[date, EarlierState]()
-    files = log.files().holding("table", [table]).between("day", str(min(wanted)), str(max(wanted)))
-    for part, rows in enumerate(files.newest_first(_COLUMNS)):
-        for day, logical, version in _published(rows, table, left):
-            if day in left and left[day](logical):
-                del left[day]
-                found |= _state(log, table, day, logical, version)
-        if not left or part >= _MOST_PARTS:
+    for each in brought_days(log.files(), [table], wanted, most_parts=_MOST_PARTS):
+        if each.rows is not None and each.day in left and left[each.day](each.logical):
+            del left[each.day]
+            found |= _state(log, each)
+        if not left:
             break
     return found
 
 
-def _published(rows: pa.Table, table: str, days: Iterable[date]) -> list[tuple[date, str, int]]:
-    rows = among(equal(rows, event="published", table=table), "day", map(str, days))
-    known = rows.filter(pc.is_valid(rows.column("rows"))).to_pylist()[::-1]
-    return [
-        (date.fromisoformat(row["day"]), fingerprints.logical(row["rows"], row["checksum"]), row["table_version"])
-        for row in known
-    ]
-
-
-def _state(log: PublicationLog, table: str, day: date, logical: str, version: int) -> dict[date, EarlierState]:
+def _state(log: PublicationLog, then: Brought) -> dict[date, EarlierState]:
     try:
-        files = read_log(log.storage, table, version).by_day().get(day, frozenset())
+        files = read_log(log.storage, then.table, then.table_version).by_day().get(then.day, frozenset())
     except VersionGone:
         return {}
-    return {day: EarlierState(logical, files)}
+    return {then.day: EarlierState(then.logical, files)}

@@ -6,7 +6,7 @@ start that knew of the newest publication counts only if that was an undo. Nothi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -15,6 +15,7 @@ from backfill_assets.lakehouse import campaign_journal
 from backfill_assets.lakehouse.campaign_journal import JournalEntry, plan_of
 from backfill_assets.lakehouse.plans import is_plan_id, tables_rebuilt
 from backfill_assets.publish.log import PublicationLog
+from backfill_assets.publish.past import Closed, closed_entries
 
 NewestEntries = Mapping[str, JournalEntry | None]
 
@@ -29,18 +30,6 @@ class PlanUnderWay:
     damage: str = ""
 
 
-@dataclass(frozen=True)
-class NewestPublication:
-    """Of a campaign: its cut-over, or an undo of one. ``closed``: its entry of the log."""
-
-    id: str
-    closed: int
-
-    def is_reported_by(self, entry: JournalEntry) -> bool:
-        """As a cut-over."""
-        return entry.kind == "step" and entry.tells_of(self.id)
-
-
 def plans_under_way(log: PublicationLog, newest: NewestEntries | None = None) -> dict[str, datetime]:
     """Since when, by plan. An unreadable entry may be a start: it counts as one, unless its campaign is published.
 
@@ -50,7 +39,7 @@ def plans_under_way(log: PublicationLog, newest: NewestEntries | None = None) ->
     going = [
         each for each, entry in newest.items() if is_plan_id(plan_of(each)) and not (entry and entry.ends_campaign)
     ]
-    published = _newest_publications(log, going) if going else {}
+    published = newest_publications(log, going)
     journals = log.storage.each(lambda each: _back_to_its_start(log, each, published.get(each)), going)
     found = {
         plan_of(campaign): _since(log, campaign, entries, published.get(campaign))
@@ -71,20 +60,18 @@ def under_way(log: PublicationLog) -> list[PlanUnderWay]:
     return plans
 
 
-def _back_to_its_start(
-    log: PublicationLog, campaign: str, newest: NewestPublication | None
-) -> list[JournalEntry | None]:
+def _back_to_its_start(log: PublicationLog, campaign: str, newest: Closed | None) -> list[JournalEntry | None]:
     """Or to what ended it."""
 
     def decides(entry: JournalEntry) -> bool:
-        is_published = newest is not None and newest.is_reported_by(entry)
+        is_published = newest is not None and entry.kind == "step" and entry.tells_of(newest.publication)
         return entry.begins or entry.ends_campaign or is_published
 
     return campaign_journal.newest_until(log.storage, campaign, decides)
 
 
 def _since(
-    log: PublicationLog, campaign: str, entries: Sequence[JournalEntry | None], newest: NewestPublication | None
+    log: PublicationLog, campaign: str, entries: Sequence[JournalEntry | None], newest: Closed | None
 ) -> datetime | None:
     """When the attempt began that is under way; None if none is."""
     if newest is None and None in entries:
@@ -96,19 +83,24 @@ def _since(
     return begun.at if goes_on else None
 
 
-def _knew(log: PublicationLog, campaign: str, begun: JournalEntry, newest: NewestPublication) -> bool:
+def _knew(log: PublicationLog, campaign: str, begun: JournalEntry, newest: Closed) -> bool:
     """Entries of old journals do not say what was known of the log; they report publications themselves."""
     if begun.log >= 0:
-        return begun.log >= newest.closed
+        return begun.log >= newest.sequence
     before = campaign_journal.entries(log.storage, campaign)
-    return any(each.tells_of(newest.id) for each in before[: before.index(begun)])
+    return any(each.tells_of(newest.publication) for each in before[: before.index(begun)])
 
 
-def _withdraws(log: PublicationLog, newest: NewestPublication) -> bool:
-    found = log.find_prepared(newest.id)
+def _withdraws(log: PublicationLog, newest: Closed) -> bool:
+    found = log.find_prepared(newest.publication)
     return found is not None and found[0].publication.provenance.withdraws
 
 
-def _newest_publications(log: PublicationLog, campaigns: Sequence[str]) -> dict[str, NewestPublication]:
-    rows = log.files().rows(["publication"], event="closed", campaign=campaigns, outcome="done").to_pylist()
-    return {row["campaign"]: NewestPublication(row["publication"], row["sequence"]) for row in rows}
+def newest_publications(log: PublicationLog, campaigns: Collection[str]) -> dict[str, Closed]:
+    """The cut-over of each campaign, or the last undo of one."""
+    found: dict[str, Closed] = {}
+    for entry in closed_entries(log.files(), campaign=campaigns, outcome="done") if campaigns else ():
+        found.setdefault(str(entry.campaign), entry)
+        if len(found) == len(campaigns):
+            break
+    return found

@@ -16,6 +16,7 @@ from backfill_assets.lakehouse.records import DayLineage, Environment, Position
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publish.files import LogFiles, among, equal
 from backfill_assets.publish.log import PublicationLog, lineages
+from backfill_assets.publish.past import prepared_entries
 from backfill_assets.publish.rows import PREPARING_DAY, SWITCHING
 from backfill_assets.state.boundaries import DaysBoundary
 from backfill_assets.state.positions import publication_boundaries
@@ -124,17 +125,16 @@ def inputs(storage: Storage, of: Iterable[PublicationRecord]) -> dict[tuple[str,
     ids = sorted({record.publication for record in records})
     if not ids:
         return {}
-    rows = PublicationLog(storage).files().rows(["at", "detail"], event="prepared", publication=ids).to_pylist()
     made = lineages(storage, ids)
     computed = {record.publication for record in records if record.kind == "replace" and record.outcome == "done"}
     boundaries = publication_boundaries(storage, computed)
     return {
-        (row["publication"], row["at"]): _inputs(
-            json.loads(row["detail"])["publication"],
-            made.get((row["publication"], row["at"]), {}).values(),
-            boundaries.get(row["publication"], ()),
+        (each.publication, each.at): _inputs(
+            json.loads(each.detail)["publication"],
+            made.get((each.publication, each.at), {}).values(),
+            boundaries.get(each.publication, ()),
         )
-        for row in rows
+        for each in prepared_entries(PublicationLog(storage).files(), publication=ids)
     }
 
 

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest
@@ -19,9 +19,8 @@ from backfill_assets.lakehouse.delta_log import VersionGone, newest_version, old
 from backfill_assets.lakehouse.records import DayLineage, PartitionPosition
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.arrival_days import arrival_day
-from backfill_assets.publish.files import among, equal
 from backfill_assets.publish.log import PublicationLog, lineages
-from backfill_assets.publish.rows import origin_of
+from backfill_assets.publish.past import Brought, brought_days, prepared_entries
 from backfill_assets.state.boundaries import (
     DaysBoundary,
     RawBoundary,
@@ -34,14 +33,6 @@ from backfill_assets.state.view import View
 
 RAW_PREFIX = "raw_"
 _LANDED = "landed:"
-_COLUMNS = ["event", "sequence", "publication", "table", "day", "table_version", "rows", "origin"]
-_Row = Mapping[str, Any]
-
-
-def _published_rows(storage: Storage, table: str, high: int | None = None) -> list[_Row]:
-    files = PublicationLog(storage).files()
-    rows: list[_Row] = files.rows(_COLUMNS, until=high, event="published", table=table).to_pylist()
-    return rows
 
 
 # --------------------------------------------------------------------- raw
@@ -114,18 +105,16 @@ def logged_positions(storage: Storage, table: str, version: int, wanted: Collect
     """The newest value of each ``wanted`` id that publications brought by ``version``, read backwards as far as
     needed.
     """
-    rows = [row for row in _published_rows(storage, table) if row["table_version"] <= version]
+    log = PublicationLog(storage).files()
+    rows = [each for each in brought_days(log, [table]) if each.table_version <= version]
     if not rows:
         return {}
-    files = PublicationLog(storage).files().between("sequence", high=rows[-1]["sequence"])
-    done = {row["publication"] for row in rows}
-    found: dict[str, int] = {}
-    for part in files.holding("table", [table]).newest_first(["event", "publication", "detail"]):
-        for row in reversed(among(equal(part, event="prepared"), "publication", done).to_pylist()):
-            for change in json.loads(row["detail"])["publication"]["tables"]:
-                for position in change["positions"] if change["table"] == table else ():
-                    if position["id"] in wanted:
-                        found.setdefault(position["id"], position["after"])
+    done, found = {each.publication for each in rows}, dict[str, int]()
+    for entry in prepared_entries(log.holding("table", [table]), until=rows[0].sequence):
+        for change in json.loads(entry.detail)["publication"]["tables"] if entry.publication in done else ():
+            for position in change["positions"] if change["table"] == table else ():
+                if position["id"] in wanted:
+                    found.setdefault(position["id"], position["after"])
         if found.keys() >= set(wanted):
             break
     return found
@@ -149,32 +138,33 @@ class DaySources:
     """Follows days back to the raw versions that they were computed from, as of one log entry."""
 
     view: View
-    _rows: dict[str, dict[date, list[_Row]]] = field(default_factory=dict)
-    _brought: dict[tuple[str, TableDay], _Row] = field(default_factory=dict)
+    _rows: dict[str, dict[date, list[Brought]]] = field(default_factory=dict)
+    """Newest first."""
+    _brought: dict[tuple[str, TableDay], Brought] = field(default_factory=dict)
     _known: dict[_Node, Versions] = field(default_factory=dict)
 
     def of_table(self, table: str) -> dict[date, Versions]:
-        newest = {day: rows[-1] for day, rows in self._rows_of(table).items() if rows[-1]["rows"] is not None}
-        return self._of_rows(table, newest)
+        newest = {day: rows[0] for day, rows in self._rows_of(table).items() if rows[0].rows is not None}
+        return self._of_rows(newest)
 
     def of_days(self, table: str, days: Collection[date], version: int) -> dict[date, Versions]:
         """``days`` as they are at ``version``; a raw table's own version counts."""
         if is_raw(table):
             return {day: {table: frozenset({version})} for day in days}
         found = {day: row for day in days if (row := self._row_at(table, day, version)) is not None}
-        return self._of_rows(table, found)
+        return self._of_rows(found)
 
     def of_publications(self, publications: Collection[str]) -> dict[tuple[str, TableDay], Versions]:
         """Reads the entries of ``publications``, and of what they read from main."""
         files = PublicationLog(self.view.storage).files()
-        rows = files.rows(_COLUMNS, event="published", publication=publications).to_pylist()
-        self._brought |= {(row["publication"], _key(row)): row for row in rows if row["rows"] is not None}
-        nodes = {key: _node(*key[1], row) for key, row in self._brought.items() if not is_raw(key[1].table)}
+        rows = brought_days(files, publication=publications)
+        self._brought |= {(each.publication, each.key): each for each in rows if each.rows is not None}
+        nodes = {key: _node(each) for key, each in self._brought.items() if not is_raw(each.table)}
         self._follow(set(nodes.values()))
         return {key: self._known[node] for key, node in nodes.items()}
 
-    def _of_rows(self, table: str, rows: Mapping[date, _Row]) -> dict[date, Versions]:
-        nodes = {day: _node(table, day, row) for day, row in rows.items()}
+    def _of_rows(self, rows: Mapping[date, Brought]) -> dict[date, Versions]:
+        nodes = {day: _node(row) for day, row in rows.items()}
         self._follow(set(nodes.values()))
         return {day: self._known[node] for day, node in nodes.items()}
 
@@ -208,7 +198,7 @@ class DaySources:
                     if read.staged
                     else self._row_at(read.table, day, read.version)
                 )
-                children |= {_node(read.table, day, row)} if row is not None else set()
+                children |= {_node(row)} if row is not None else set()
         return children, raws
 
     def _lineages(self, nodes: set[_Node]) -> dict[_Node, tuple[str, DayLineage]]:
@@ -229,31 +219,28 @@ class DaySources:
             for key, lineage in days.items()
         }
 
-    def _row_at(self, table: str, day: date, version: int | None) -> _Row | None:
+    def _row_at(self, table: str, day: date, version: int | None) -> Brought | None:
         rows = self._rows_of(table).get(day, [])
-        return next((row for row in reversed(rows) if version is not None and row["table_version"] <= version), None)
+        return next((row for row in rows if version is not None and row.table_version <= version), None)
 
-    def _row_of(self, table: str, day: date, publication: str) -> _Row | None:
+    def _row_of(self, table: str, day: date, publication: str) -> Brought | None:
         if (row := self._brought.get((publication, TableDay(table, day)))) is not None:
             return row
         rows = self._rows_of(table).get(day, [])
-        return next((row for row in reversed(rows) if row["publication"] == publication), None)
+        return next((row for row in rows if row.publication == publication), None)
 
-    def _rows_of(self, table: str) -> dict[date, list[_Row]]:
+    def _rows_of(self, table: str) -> dict[date, list[Brought]]:
         if table not in self._rows:
-            by_day: dict[date, list[_Row]] = {}
-            for row in _published_rows(self.view.storage, table, self.view.sequence):
-                by_day.setdefault(date.fromisoformat(row["day"]), []).append(row)
+            by_day: dict[date, list[Brought]] = {}
+            files = PublicationLog(self.view.storage).files()
+            for row in brought_days(files, [table], until=self.view.sequence):
+                by_day.setdefault(row.day, []).append(row)
             self._rows[table] = by_day
         return self._rows[table]
 
 
-def _node(table: str, day: date, row: _Row) -> _Node:
-    return _Node(table, day, row["sequence"], origin_of(row["publication"], row["origin"]).computed_by)
-
-
-def _key(row: _Row) -> TableDay:
-    return TableDay(row["table"], date.fromisoformat(row["day"]))
+def _node(row: Brought) -> _Node:
+    return _Node(row.table, row.day, row.sequence, row.computed_by)
 
 
 # ----------------------------------------------------------------- boundaries

@@ -18,21 +18,21 @@ promised.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
+from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest, LakehouseUnusable
 from backfill_assets.lakehouse.arrow_dataset import arrow_dataset
 from backfill_assets.lakehouse.records import DayState
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publish.log import PublicationLog
+from backfill_assets.publish.past import Closed
 from backfill_assets.publish.pinned import pinned_files, pinned_versions
-from backfill_assets.publish.rows import DAY_COLUMNS, day_state
 from backfill_assets.text import suggest_name
 
 if TYPE_CHECKING:
@@ -69,8 +69,7 @@ def published_versions(storage: Storage, publication: str | None = None) -> Mapp
         log = PublicationLog(storage)
         head = log.head()
         return pinned_versions(log, head, head.state.versions)
-    versions: Mapping[str, int] = json.loads(closing_entry(storage, publication)["detail"])
-    return versions
+    return closing_entry(storage, publication).versions
 
 
 def read_published(storage: Storage, table: str, publication: str | None = None) -> PublishedTable:
@@ -94,23 +93,14 @@ def pinned_version(storage: Storage, table: str) -> int | None:
     return version if version >= 0 else None
 
 
-def closing_entry(storage: Storage, publication: str) -> Mapping[str, Any]:
-    """``sequence``, ``outcome`` and ``detail`` (JSON: Delta versions by table). Raises :class:`InvalidRequest` if
-    ``publication`` is unknown or open.
-    """
-    rows = _rows_of(storage, publication)
-    closed = [row for row in rows if row["event"] == "closed"]
-    if closed:
-        return max(closed, key=lambda row: int(row["sequence"]))
-    if rows:
+def closing_entry(storage: Storage, publication: str) -> Closed:
+    """Raises :class:`InvalidRequest` if ``publication`` is unknown or open."""
+    log = PublicationLog(storage)
+    if found := log.closed(publication, maps=True):
+        return found
+    if log.files().rows([], publication=publication).num_rows:
         raise InvalidRequest(f"{publication} is still under way.", hint="Pin one that is closed: backfill history")
     raise unknown_publication(storage, publication)
-
-
-def _rows_of(storage: Storage, publication: str) -> list[dict[str, Any]]:
-    columns = ["event", "sequence", "outcome", "detail"]
-    rows: list[dict[str, Any]] = PublicationLog(storage).files().rows(columns, publication=publication).to_pylist()
-    return rows
 
 
 def unknown_publication(storage: Storage, publication: str) -> InvalidRequest:
@@ -125,10 +115,9 @@ def publication_ids(storage: Storage) -> list[str]:
 
 def published_day(storage: Storage, table: str, day: date, publication: str | None = None) -> DayState | None:
     """By the log: now, or when ``publication`` was closed; None if never published."""
-    closed = int(closing_entry(storage, publication)["sequence"]) if publication else None
-    files = PublicationLog(storage).files()
-    found = files.rows(DAY_COLUMNS, until=closed, event="published", table=table, day=str(day)).to_pylist()
-    return day_state(found[-1]) if found else None
+    log = PublicationLog(storage)
+    sequence = closing_entry(storage, publication).sequence if publication else log.head().version
+    return log.states_at(sequence, [table], [day]).get(TableDay(table, day))
 
 
 # ------------------------------------------------------------------ versions that publications made current

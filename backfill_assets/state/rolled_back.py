@@ -20,7 +20,6 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import Filled, made_of, upstream
 from backfill_assets.publish.log import PublicationLog
-from backfill_assets.publish.rows import DAY_COLUMNS, day_states, newest_days
 from backfill_assets.state.diagnosis import INPUT_CHANGED, Cause
 from backfill_assets.state.observed import LogView
 from backfill_assets.state.status import Statuses, published_version
@@ -40,11 +39,16 @@ class Rollbacks:
     """A rollback in full, and when it was prepared."""
     published_then: Callable[[str, TableDay], str | None] = tell_nothing
     """Logical fingerprint of a day when the rollback was closed; None if unknown."""
+    closed_at: Callable[[str], int] = lambda _rollback: -1
+    """The rollback's entry of the log; -1 if unknown."""
 
     def has_changed(self, rollback: str, key: TableDay, observed: Seen) -> bool:
         """Was the day published with other content since? A foreign write does not count: it is repaired."""
+        state = observed.states.get(key)
+        if state is not None and state.publication and state.sequence <= self.closed_at(rollback):
+            return False
         then = self.published_then(rollback, key)
-        return then is not None and then != published_logical(observed.states.get(key))
+        return then is not None and then != published_logical(state)
 
     def withdrew(self, rollback: str, keys: Collection[TableDay]) -> bool:
         """Did the rollback remove rows of one of these days?"""
@@ -163,11 +167,9 @@ def rollbacks(storage: Storage) -> Rollbacks:
 
     @cache
     def states_then(rollback: str, table: str) -> dict[date, DayState]:
-        until = closed_at(rollback)
-        published = log.files().rows(DAY_COLUMNS, until=until, event="published", table=table).select(DAY_COLUMNS)
-        return {state.day: state for state in day_states(newest_days([published]))}
+        return {key.day: state for key, state in log.states_at(closed_at(rollback), [table]).items()}
 
     def published_then(rollback: str, key: TableDay) -> str:
         return published_logical(states_then(rollback, key.table).get(key.day))
 
-    return Rollbacks(cache(log.find_prepared), published_then)
+    return Rollbacks(cache(log.find_prepared), published_then, closed_at)

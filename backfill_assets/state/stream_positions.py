@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import date
 
 from backfill_assets.days import TableDay
 from backfill_assets.lakehouse.delta_log import newest_version, read_transactions
 from backfill_assets.lakehouse.records import Position, is_of_stream
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publish.log import PublicationLog
+from backfill_assets.publish.past import brought_days
 
 KAFKA = "kafka"
 _BEGUN, _BOUNDARY, _IDS = "begun", "boundary", "ids"
@@ -138,13 +138,11 @@ def moved_by_streams(storage: Storage, since: int, days: Collection[TableDay]) -
     """The ``days`` published after log entry ``since`` by streams alone, not counting compactions. Reads the log's
     columns only.
     """
-    tables, dates = {each.table for each in days}, {str(each.day) for each in days}
+    tables, dates = {each.table for each in days}, {each.day for each in days}
     if not days:
         return frozenset()
-    files = PublicationLog(storage).files()
-    rows = files.rows(["kind", "publication"], after=since, event="published", table=tables, day=dates)
     streamed: defaultdict[TableDay, bool] = defaultdict(lambda: True)
-    for row in rows.to_pylist():
-        if row["kind"] != "compact":
-            streamed[TableDay(row["table"], date.fromisoformat(row["day"]))] &= is_of_stream(row["publication"])
+    for each in brought_days(PublicationLog(storage).files(), tables, dates, after=since):
+        if each.kind != "compact":
+            streamed[each.key] &= is_of_stream(each.publication)
     return frozenset(each for each in days if streamed.get(each))

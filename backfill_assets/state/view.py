@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -28,11 +28,11 @@ from backfill_assets.lakehouse.named_timelines import NamedTimeline, TimelineBas
 from backfill_assets.lakehouse.records import DayRecord, DayRecords, DayState, day_record
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import CAMPAIGN, TIMELINES, Timeline
-from backfill_assets.publish.files import equal
 from backfill_assets.publish.log import PublicationLog
+from backfill_assets.publish.past import brought_days, closed_entries
 from backfill_assets.publish.pinned import pinned_versions
-from backfill_assets.publish.rows import DAY_COLUMNS, day_states, newest_days
-from backfill_assets.state.observed import LogView, observe
+from backfill_assets.publish.unreadable import Unreadable, read_or_say
+from backfill_assets.state.observed import LogView
 from backfill_assets.state.reading import PublishedTable, closing_entry
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class View:
     def closed(cls, storage: Storage, publication: str) -> View:
         """When ``publication`` was closed; raises :class:`InvalidRequest` if it was not."""
         entry = closing_entry(storage, publication)
-        return cls(storage, int(entry["sequence"]), json.loads(entry["detail"]), f"publication {publication}")
+        return cls(storage, entry.sequence, entry.versions, f"publication {publication}")
 
     @classmethod
     def at(cls, storage: Storage, base: TimelineBase) -> View:
@@ -180,11 +180,9 @@ class View:
         return [each for each in found if (each.is_named or each.name.startswith(CAMPAIGN)) and each.exists()]
 
     def _states(self, tables: list[str]) -> dict[str, dict[date, DayState]]:
-        files = PublicationLog(self.storage).files()
-        rows = files.rows(DAY_COLUMNS, until=self.sequence, event="published", table=tables).select(DAY_COLUMNS)
         found: dict[str, dict[date, DayState]] = {}
-        for state in day_states(newest_days([rows])):
-            found.setdefault(state.table, {})[state.day] = state
+        for (table, day), state in PublicationLog(self.storage).states_at(self.sequence, tables).items():
+            found.setdefault(table, {})[day] = state
         return found
 
     def _below(self, tables: list[str]) -> dict[str, tuple[States, dict[date, DayRecord]]]:
@@ -199,10 +197,11 @@ class View:
         version = self.versions.get(table)
         if version is None:
             return {}
-        try:
-            return _records(read_log(self.storage, table, version).files_by_day(), states)
-        except VersionGone:
-            return _records(_files_as_published(self.storage, states), states)
+        found = read_or_say(self.storage, table, version, lambda: read_log(self.storage, table, version).files_by_day())
+        if isinstance(found, Unreadable) and found.kind is not VersionGone:
+            raise found.error
+        files = _files_as_published(self.storage, states) if isinstance(found, Unreadable) else found
+        return _records(files, states)
 
 
 @dataclass(frozen=True)
@@ -224,22 +223,6 @@ def records_seen(observed: LogView, table: str, files: Mapping[str, LogState]) -
     """``files`` are those that ``observed`` has of main, or those that it reads."""
     states = {day: state for (name, day), state in observed.states.items() if name == table}
     return _records(files[table].files_by_day(), states)
-
-
-def main_days(
-    log: PublicationLog, tables: Iterable[str], *, with_foreign_rows: bool = False
-) -> dict[str, dict[date, DayRecord]]:
-    """Days as of the last closed entry, without withdrawn ones. ``with_foreign_rows`` adds what others wrote since; a
-    day that they emptied stays. Needs no history, unlike :meth:`View.records`.
-    """
-    observed = observe(log.storage, tables, log)
-    found = {table: records_seen(observed, table, observed.read_files) for table in observed.read_files}
-    for table, days in found.items() if with_foreign_rows else ():
-        days |= {day: each for day, each in records_seen(observed, table, observed.files).items() if each.files}
-    return {
-        table: {day: each for day, each in records.items() if each.content is not None or each.files}
-        for table, records in found.items()
-    }
 
 
 def differing(one: DayRecords, other: DayRecords) -> dict[str, set[date]]:
@@ -324,29 +307,36 @@ def find_moment(storage: Storage, text: str, table: str) -> View:
 
 def moment_before(storage: Storage, publication: str) -> View:
     """Raises :class:`InvalidRequest` for the first publication."""
-    closed = View.closed(storage, publication).sequence
-    found = PublicationLog(storage).files().rows([], until=closed - 1, event="closed").column("sequence").to_pylist()
-    if not found:
+    closed = closing_entry(storage, publication).sequence
+    try:
+        return view_closed_by(storage, closed - 1, f"before publication {publication}")
+    except LookupError:
         raise InvalidRequest(
             f"Nothing was published before {publication}.", hint="backfill history lists the publications."
-        )
-    return replace(view_closed_by(storage, max(found)), name=f"before publication {publication}")
+        ) from None
 
 
-def view_closed_by(storage: Storage, sequence: int) -> View:
-    """``sequence`` is of an entry that closed a publication."""
-    rows = PublicationLog(storage).files().rows(["publication"], sequence=sequence, event="closed")
-    return View.closed(storage, rows.column("publication").to_pylist()[0])
+def view_closed_by(storage: Storage, sequence: int | None, name: str = "", at: datetime | None = None) -> View:
+    """After the last publication that was closed by log entry ``sequence``, and by ``at``. Raises
+    :class:`LookupError` if there is none.
+    """
+    files = PublicationLog(storage).files()
+    ends = closed_entries(files.between("at", high=at), until=sequence)
+    found = next((each for each in ends if at is None or each.at <= at), None)
+    if found is None:
+        raise LookupError("Nothing was published by then.")
+    entry = next(closed_entries(files, maps=True, sequence=found.sequence))
+    return View(storage, entry.sequence, entry.versions, name or f"publication {entry.publication}")
 
 
 def _view_at(storage: Storage, at: datetime) -> View:
     name = f"{at:%Y-%m-%d %H:%M:%S} UTC"
-    for rows in PublicationLog(storage).files().newest_first(["event", "at", "sequence", "detail"]):
-        closed = equal(rows, event="closed")
-        found = closed.filter(pc.less_equal(closed.column("at"), at)).to_pylist()
-        if found:
-            return View(storage, found[-1]["sequence"], json.loads(found[-1]["detail"]), name)
-    raise InvalidRequest(f"Nothing was published by {name}.", hint="backfill history lists the publications.")
+    try:
+        return view_closed_by(storage, None, name, at)
+    except LookupError:
+        raise InvalidRequest(
+            f"Nothing was published by {name}.", hint="backfill history lists the publications."
+        ) from None
 
 
 def _view_with(storage: Storage, table: str, version: int) -> View:
@@ -354,13 +344,12 @@ def _view_with(storage: Storage, table: str, version: int) -> View:
     if newest is None or version > newest:
         has = "nothing was published to it" if newest is None else f"its newest version is {newest}"
         raise InvalidRequest(f"{table} has no version {version}: {has}.", hint="backfill history lists the versions.")
-    columns = ["sequence", "publication", "table_version"]
-    brought = PublicationLog(storage).files().rows(columns, event="published", table=table).to_pylist()
-    rows = [row for row in brought if row["table_version"] <= version]
-    if not rows:
+    brought = brought_days(PublicationLog(storage).files(), [table])
+    last = next((each for each in brought if each.table_version <= version), None)
+    if last is None:
         raise InvalidRequest(
             f"Nothing was published to {table} by version {version}.", hint="backfill history lists the versions."
         )
-    found = View.closed(storage, rows[-1]["publication"])
+    found = View.closed(storage, last.publication)
     name = f"version {version} of {table}"
-    return View(storage, rows[-1]["sequence"], {**found.versions, table: version}, name)
+    return View(storage, last.sequence, {**found.versions, table: version}, name)

@@ -32,7 +32,7 @@ from backfill_assets.model.graph import Days, steps_of, walk_downstream
 from backfill_assets.rebuild.decide import published_days
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import RunInfo
-from backfill_assets.state.view import View, main_days
+from backfill_assets.state.view import View
 from backfill_assets.text import format_count
 from backfill_assets.timeline.build import TimelineBuilt, computed_again
 from backfill_assets.timeline.rewind import new_timeline
@@ -85,7 +85,7 @@ def current_version(lake: Lake, step: Step) -> str:
 
 def published_versions(lake: Lake, step: Step) -> dict[str, list[date]]:
     found: dict[str, list[date]] = {}
-    for day, record in sorted(main_days(lake.publisher.log, [step.name]).get(step.name, {}).items()):
+    for day, record in View.newest(lake.storage).records([step.name])[step.name].items():
         found.setdefault(record.content.code_version if record.content else "", []).append(day)
     return found
 
@@ -189,9 +189,10 @@ def days_published(lake: Lake, steps: Sequence[Step]) -> Days:
 
 
 def _following_main(lake: Lake, timeline: NamedTimeline, wanted: Days) -> NamedTimeline:
-    base, main = View.newest(lake.storage).base, main_days(lake.publisher.log, wanted)
+    view = View.newest(lake.storage)
+    main = view.records(wanted)
     days = {table: {day: main[table].get(day, DayRecord(day=day)) for day in days} for table, days in wanted.items()}
-    return timeline.model_copy(update={"days": {}, "base": base, "held_back": ()}).with_days(days)
+    return timeline.model_copy(update={"days": {}, "base": view.base, "held_back": ()}).with_days(days)
 
 
 def _write(lake: Lake, before: NamedTimeline, after: NamedTimeline, change: str) -> NamedTimeline:

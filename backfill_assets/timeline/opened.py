@@ -17,7 +17,7 @@ from deltalake.transaction import AddAction, create_table_with_add_actions
 from backfill_assets import clock
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.campaign_journal import shown_name
-from backfill_assets.lakehouse.delta_log import AddedFile, oldest_version
+from backfill_assets.lakehouse.delta_log import AddedFile, commit_file, oldest_version
 from backfill_assets.lakehouse.main_table import PARTITION_COLUMN
 from backfill_assets.lakehouse.named_timelines import NamedTimeline, opened_folder
 from backfill_assets.lakehouse.storage import Storage
@@ -34,7 +34,7 @@ def plain_table(opened: View, table: str) -> str:
     """Write the log of a plain Delta table once; returns its address for Spark."""
     storage, timeline = opened.storage, _timeline_of(opened)
     path = f"{opened_folder(timeline)}/{timeline.name}-{timeline.revision:06d}/{table}"
-    if not storage.exists(f"{path}/_delta_log/{0:020d}.json"):
+    if not storage.exists(commit_file(path, 0)):
         create_table_with_add_actions(
             storage.uri(path),
             opened.schema(table),

@@ -22,8 +22,8 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import expand_tables, steps_of, walk_downstream
 from backfill_assets.publish.log import PublicationLog
+from backfill_assets.publish.past import Brought, brought_days
 from backfill_assets.state.boundaries import boundary_line
-from backfill_assets.state.history import PublicationRecord, history
 from backfill_assets.state.positions import read_boundaries
 from backfill_assets.state.view import View, differing, find_moment, is_version
 from backfill_assets.text import format_count
@@ -212,11 +212,7 @@ def require_files(storage: Storage, held: DayRecords, moment: str) -> None:
     earliest = {table: earliest_moment(storage, table) for table in lost}
     named = "; ".join(
         f"{table}: {format_count(count, 'file')} gone, "
-        + (
-            f"the earliest moment is {at.publication} ({at.closed_at:%Y-%m-%d %H:%M:%S} UTC)"
-            if at
-            else "no moment is left"
-        )
+        + (f"the earliest moment is {at.publication} ({at.at:%Y-%m-%d %H:%M:%S} UTC)" if at else "no moment is left")
         for table, count in lost.items()
         for at in [earliest[table]]
     )
@@ -226,11 +222,12 @@ def require_files(storage: Storage, held: DayRecords, moment: str) -> None:
     )
 
 
-def earliest_moment(storage: Storage, table: str) -> PublicationRecord | None:
+def earliest_moment(storage: Storage, table: str) -> Brought | None:
     """The oldest publication whose state is complete, by bisection: files are reclaimed oldest first. None if none
     is.
     """
-    records = [each for each in history(storage, table) if each.outcome == "done"][::-1]
+    brought = brought_days(PublicationLog(storage).files(), [table])
+    records = [*{each.publication: each for each in brought}.values()][::-1]
     low, high = 0, len(records)
     while low < high:
         middle = (low + high) // 2

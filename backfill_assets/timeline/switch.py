@@ -6,7 +6,7 @@ timeline of the former version: so a switch that died can be finished, and switc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cache, cached_property
@@ -20,6 +20,7 @@ from backfill_assets.lakehouse.named_timelines import NamedTimeline, TimelineVer
 from backfill_assets.lakehouse.records import (
     CurrentVersion,
     DayRecord,
+    DayRecords,
     InputRead,
     Publication,
     Switch,
@@ -42,10 +43,10 @@ from backfill_assets.rebuild.stage import StagedTableDay
 from backfill_assets.rebuild.step_build import StepBuild
 from backfill_assets.rebuild.step_look import StepDecision, StepRequest
 from backfill_assets.rebuild.walk import Walk
-from backfill_assets.state.observed import observe_each
+from backfill_assets.state.observed import observe, observe_each
 from backfill_assets.state.readers import naming_readers
 from backfill_assets.state.status import left_stale
-from backfill_assets.state.view import View, main_days
+from backfill_assets.state.view import View, records_seen
 from backfill_assets.text import format_count
 from backfill_assets.timeline.of_version import (
     current_version,
@@ -285,7 +286,19 @@ class _Switching:
 def _keep_former(lake: Lake, plan: SwitchPlan, run: RunInfo) -> tuple[NamedTimeline, bool]:
     """Keep main's days, with foreign rows, on a timeline of the current version; True if it is new."""
     former = version_of(plan.timeline).model_copy(update={"version": plan.former})
-    held = main_days(lake.publisher.log, plan.days, with_foreign_rows=True)
+    held = _held(lake, plan.days)
     kept = {table: {day: held[table][day] for day in days if day in held[table]} for table, days in plan.days.items()}
     change = f"what main held before the switch to {plan.version}"
     return take_days(lake, former, kept, change, run.launched_by)
+
+
+def _held(lake: Lake, tables: Iterable[str]) -> DayRecords:
+    """As published, without withdrawn days, and with what others wrote since; a day that they emptied stays."""
+    observed = observe(lake.storage, tables, lake.publisher.log)
+    found = {table: records_seen(observed, table, observed.read_files) for table in observed.read_files}
+    for table, days in found.items():
+        days |= {day: each for day, each in records_seen(observed, table, observed.files).items() if each.files}
+    return {
+        table: {day: each for day, each in days.items() if each.content is not None or each.files}
+        for table, days in found.items()
+    }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 
@@ -50,6 +51,18 @@ class RepairBounds(BaseModel):
 
 
 DEFAULT_BOUNDS = RepairBounds()
+
+
+@dataclass(frozen=True)
+class Spending:
+    """``lately``: estimated core seconds of repairs in 24 hours."""
+
+    lately: Decimal = Decimal(0)
+    cores: int = 1
+    core_hour_price: Decimal | None = None
+
+
+NOTHING_SPENT = Spending()
 
 
 def why_beyond(bounds: RepairBounds, days: int, needs: Decimal, lately: Decimal, price: Decimal | None) -> str:

@@ -222,7 +222,7 @@ def _launches(
     waiting: dict[tuple[StaleDay, ...], str] = {}
     beyond: list[ManualAction] = []
     busy = {table: list(writes) for table, writes in seen.busy.items()}
-    spent = seen.spent_lately
+    spent = seen.spending.lately
     for group in _groups(seen, roots):
         for part in _apart(seen, group, busy):
             repair = _repair(seen, part)
@@ -230,7 +230,7 @@ def _launches(
                 waiting[repair.troubles] = f"{repair.title}: waits for {first.name}"
                 continue
             days = sum(map(len, repair.days.values()))
-            if why := why_beyond(seen.bounds, days, repair.core_seconds, spent, seen.core_hour_price):
+            if why := why_beyond(seen.bounds, days, repair.core_seconds, spent, seen.spending.core_hour_price):
                 beyond += _beyond(seen, part, why)
                 continue
             spent += repair.core_seconds
@@ -316,7 +316,7 @@ def _repair(seen: RepairContext, group: Sequence[StaleDay]) -> Repair:
 def _core_seconds(seen: RepairContext, days: Days) -> Decimal:
     steps = {seen.step_of[table].name for table in days}
     contents = (seen.observed.content(TableDay(name, day)) for name in steps for day in days.get(name, ()))
-    return Decimal(sum(each.staged_ms or 0 for each in contents if each)) / 1000 * seen.cores
+    return Decimal(sum(each.staged_ms or 0 for each in contents if each)) / 1000 * seen.spending.cores
 
 
 def _id(group: Sequence[StaleDay], attempts: object) -> str:

@@ -7,7 +7,6 @@ import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
 from functools import cache, cached_property
 
 from backfill_assets.days import TableDay
@@ -31,7 +30,7 @@ from backfill_assets.state.input_changes import InputChanges
 from backfill_assets.state.observed import LogView
 from backfill_assets.state.rolled_back import Rollbacks, Undo, UndoIs, undo_of
 from backfill_assets.state.status import Statuses, published_version
-from backfill_assets.upkeep.bounds import DEFAULT_BOUNDS, RepairBounds
+from backfill_assets.upkeep.bounds import DEFAULT_BOUNDS, NOTHING_SPENT, RepairBounds, Spending
 from backfill_assets.upkeep.failed_checks import FailedWatch, HeldByGates, HeldByStream, NotRun
 from backfill_assets.upkeep.incidents import Closing, Incident
 
@@ -98,10 +97,7 @@ class RepairContext:
     failed_watches: Collection[FailedWatch] = ()
     incidents: Mapping[TableDay, Sequence[Incident]] = field(default_factory=dict)
     bounds: RepairBounds = DEFAULT_BOUNDS
-    spent_lately: Decimal = Decimal(0)
-    """Estimated core seconds in 24 hours."""
-    cores: int = 1
-    core_hour_price: Decimal | None = None
+    spending: Spending = NOTHING_SPENT
     now: datetime = _END_OF_TIME
     suspicions: Mapping[TableDay, Mapping[str, str]] = field(default_factory=dict)
     """Failed checks that read no rows: words by name of the check."""

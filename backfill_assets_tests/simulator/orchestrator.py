@@ -16,7 +16,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publish.log import PublicationLog
 from backfill_assets.state.observed import observe_each
 from backfill_assets.state.rolled_back import rollbacks
-from backfill_assets.upkeep.bounds import RepairBounds
+from backfill_assets.upkeep.bounds import RepairBounds, Spending
 from backfill_assets.upkeep.failed_checks import FailedWatch, NotRun
 from backfill_assets.upkeep.incidents import Incident, IncidentBook, RepairAttempt, by_days, spent_since
 from backfill_assets.upkeep.trouble import RepairContext, RunningStreams, WriteUnderWay
@@ -171,7 +171,7 @@ class SimulatedHands:
             failed_watches=watches,
             incidents=by_days(known),
             bounds=self.orchestrator.bounds,
-            spent_lately=spent_since((*known, *book.closed_since(now - A_DAY)), now - A_DAY),
+            spending=Spending(spent_since((*known, *book.closed_since(now - A_DAY)), now - A_DAY)),
             now=now,
             closings=book.closings(),
             not_run=not_run,

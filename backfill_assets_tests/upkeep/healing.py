@@ -16,7 +16,7 @@ from backfill_assets.model.declaration import DayFacts, DayRule, GateFinding, St
 from backfill_assets.model.graph import step_by_table
 from backfill_assets.quality.watchdogs import CONTENT
 from backfill_assets.state.rolled_back import Rollbacks, Seen
-from backfill_assets.upkeep.bounds import RepairBounds
+from backfill_assets.upkeep.bounds import RepairBounds, Spending
 from backfill_assets.upkeep.failed_checks import FailedWatch, HeldByGates, HeldByStream, NotRun
 from backfill_assets.upkeep.heal import Healed, heal
 from backfill_assets.upkeep.incidents import Incident, IncidentBook, RepairAttempt, by_days, spent_since
@@ -167,7 +167,7 @@ class Life:
             rollbacks=Undone(),
             rebuilt_by=self.plans_of_campaigns,
             bounds=self.bounds,
-            spent_lately=self._spent(known),
+            spending=Spending(self._spent(known)),
             now=self.now,
             streams=streams,
             busy=busy,

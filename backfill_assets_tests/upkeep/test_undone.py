@@ -147,6 +147,14 @@ def test_what_was_published_again_with_the_same_content_is_no_change(undos: Undo
     assert [each["fact"] for each in launched(decide(undos))] == [{E}]
 
 
+def test_a_day_that_nothing_published_since_is_not_looked_up_in_the_past(undos: Undos) -> None:
+    """Its own record says when it was published: no list of what was is read for it."""
+    state = undos.world.states[FACT]
+    since = Rollbacks(published_then=lambda *_: "other", closed_at=lambda _: state.sequence)
+    assert not since.has_changed("undo", FACT, undos.world.observed())
+    assert replace(since, closed_at=lambda _: state.sequence - 1).has_changed("undo", FACT, undos.world.observed())
+
+
 def test_a_foreign_write_to_an_input_is_no_change_of_it(undos: Undos) -> None:
     """It is repaired, and then the input is what it was when the person undid the day."""
     happened(undos.world, CORRECTED)

@@ -61,6 +61,7 @@ from backfill_assets.publish.log import PublicationLog, anything_published
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.publish.senders import log_writer, sender_of
 from backfill_assets.report.markdown import markdown
+from backfill_assets.state.campaigns import newest_publications
 from backfill_assets.state.observed import observe
 
 ASSET, SENSOR = "campaign", "campaigns"
@@ -372,11 +373,12 @@ def _tick(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorR
     words = [f"notice {key}: not delivered: {why}" for key, why in deliver(Publisher(backfill.storage), sender).failed]
     requests, log = [], PublicationLog(backfill.storage)
     for name, newest in newest_entries(backfill.storage).items():
-        published = cache(partial(log.newest_closed, name))
+        published = cache(partial(newest_publications, log, [name]))
         over = why_over(newest, published)
         found = over or _carry_on_or_say_why_not(context, backfill, name)
         # An undo by a command is in no journal.
-        moment = str(newest.at if newest else "") + ("" if over else f" {published() or ''}".rstrip())
+        undone_by = None if over else published().get(name)
+        moment = str(newest.at if newest else "") + (f" {undone_by.publication}" if undone_by else "")
         if seen.get(name) != moment:
             seen[name] = moment
             _rename_page(context, backfill, name)

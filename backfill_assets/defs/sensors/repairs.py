@@ -68,7 +68,7 @@ from backfill_assets.state.observed import observe_each
 from backfill_assets.state.rolled_back import rollbacks
 from backfill_assets.stream.lease import read_streams
 from backfill_assets.text import format_range
-from backfill_assets.upkeep.bounds import RepairBounds
+from backfill_assets.upkeep.bounds import RepairBounds, Spending
 from backfill_assets.upkeep.effect import Addresses
 from backfill_assets.upkeep.failed_checks import Disagreement, FailedWatch, HeldByGates, NotRun
 from backfill_assets.upkeep.heal import heal
@@ -240,9 +240,11 @@ def look(
         failed_watches=list(starmap(_failed_watch, _said_of_failed(instance, watchdogs, forced))),
         incidents=by_days(known),
         bounds=RepairBounds.parse(backfill.settings.repairs),
-        spent_lately=spent_since((*known, *book.closed_since(now - _A_DAY)), now - _A_DAY),
-        cores=os.cpu_count() or 1,
-        core_hour_price=backfill.settings.core_hour_price,
+        spending=Spending(
+            lately=spent_since((*known, *book.closed_since(now - _A_DAY)), now - _A_DAY),
+            cores=os.cpu_count() or 1,
+            core_hour_price=backfill.settings.core_hour_price,
+        ),
         now=now,
         suspicions=suspicions,
         judged_before=judged_before,
