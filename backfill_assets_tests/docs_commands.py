@@ -132,7 +132,7 @@ BY_ANOTHER_TEST: Mapping[str, str] = {
         "test_a_day_that_a_gate_holds_back_is_told_everywhere_until_a_person_releases_it"
     ),
     "backfill raw positions raw_sales": f"{_POSITIONS}test_positions_of_raw_and_of_what_is_computed_from_it",
-    f"backfill raw positions raw_sales --at {PUBLICATION}": f"{_POSITIONS}test_any_published_state_can_be_asked_for",
+    f"backfill raw positions raw_sales {PUBLICATION}": f"{_POSITIONS}test_any_published_state_can_be_asked_for",
     "backfill lab all": "backfill_assets_tests/examples/commands/test_lab.py::test_all_of_them_as_json_in_order",
     "backfill lab collision": f"{_LAB}test_a_backfill_collides_with_a_stream",
     "backfill lab repeat": f"{_LAB}test_a_job_repeats_what_it_has_written",

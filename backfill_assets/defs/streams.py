@@ -58,12 +58,13 @@ class StreamOptions(dg.Config):
     """Seconds between lines of the log and points of the plots."""
 
     def arguments(self, table: str, source: str) -> list[str]:
+        beginning = f"--from-beginning={self.since}" if self.since else "--from-beginning"
         flags = {
-            "--from-beginning": self.from_beginning,
+            beginning: self.from_beginning,
             "--available-now": self.available_now,
             "--new-topic": self.new_topic,
         }
-        values = [("--since", self.since), ("--rate", self.rate), *(("--rate", each) for each in self.rate_in)]
+        values = [("--rate", self.rate), *(("--rate", each) for each in self.rate_in)]
         return [
             *(table, "--from", self.source or source),
             *(flag for flag, wanted in flags.items() if wanted),

@@ -19,6 +19,7 @@ Where does the log keep it?
 - ``log``, ``head``: the table; what each commit carries.
 - ``rows``, ``files``: its columns and files.
 - ``fold``: old entries share files.
+- ``readers_file``: views for readers without a log.
 
 Before-images are kept for the rollback window (``settings``); ``upkeep/reclaim`` deletes.
 

@@ -198,7 +198,7 @@ def test_options_become_those_of_the_command() -> None:
         rate_in=["06:00-22:00=500", "22:00-23:00=1"],
     )
     assert " ".join(options.arguments("raw_sales", "landing")) == (
-        "raw_sales --from kafka://b:9092/sales --from-beginning --since 2017-03-01 --rate 2000 "
+        "raw_sales --from kafka://b:9092/sales --from-beginning=2017-03-01 --rate 2000 "
         "--rate 06:00-22:00=500 --rate 22:00-23:00=1"
     )
 
