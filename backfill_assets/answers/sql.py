@@ -8,12 +8,12 @@ from typing import Any
 
 from backfill_assets.report.answer import Answer, Code, Datum, Fact, Grid, Line, Tone
 from backfill_assets.sql.moments import Moments, dataset_in, schema_of
-from backfill_assets.sql.query import Found
+from backfill_assets.sql.query import SqlRows
 from backfill_assets.sql.rows_out import rows_of
 from backfill_assets.text import format_count
 
 
-def rows_answer(found: Found, most: int | None = None) -> Answer:
+def rows_answer(found: SqlRows, most: int | None = None) -> Answer:
     """At most ``most`` rows; the read moments are told beside them."""
     names, rows = rows_of(found, most)
     cut = most is not None and len(rows) > most

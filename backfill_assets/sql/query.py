@@ -29,7 +29,7 @@ _OF_ROWS = ("ConversionException", "OutOfRangeException", "InvalidInputException
 
 
 @dataclass(frozen=True)
-class Found:
+class SqlRows:
     """``rows`` come as they are read; ``read`` says what each schema was."""
 
     rows: pa.RecordBatchReader
@@ -37,7 +37,7 @@ class Found:
 
 
 @contextmanager
-def select(moments: Moments, query: str, *, as_of: str = "", on: str = "") -> Iterator[Found]:
+def select(moments: Moments, query: str, *, as_of: str = "", on: str = "") -> Iterator[SqlRows]:
     """``query`` over main now, or as of a moment, or on a timeline; other schemas of it name others.
 
     Raises :class:`InvalidRequest` for what is no single ``SELECT`` over known tables, and :class:`LakehouseUnusable`
@@ -51,7 +51,7 @@ def select(moments: Moments, query: str, *, as_of: str = "", on: str = "") -> It
         _register(connection, views, asked.tables, default, all_of_it=asked.asks_for_all)
         connection.execute("SET lock_configuration = true")
         with _in_words(views, default):
-            yield Found(connection.execute(query).to_arrow_reader(_ROWS_AT_ONCE), said_of(views))
+            yield SqlRows(connection.execute(query).to_arrow_reader(_ROWS_AT_ONCE), said_of(views))
 
 
 def _views(moments: Moments, tables: frozenset[Reference], default: str) -> dict[str, View]:

@@ -26,13 +26,13 @@ class Reference:
 
 
 @dataclass(frozen=True)
-class References:
+class QueryTables:
     tables: frozenset[Reference]
     asks_for_all: bool
     """It reads DuckDB's lists of tables and columns."""
 
 
-def references(connection: DuckDBPyConnection, query: str) -> References:
+def references(connection: DuckDBPyConnection, query: str) -> QueryTables:
     """Raises :class:`InvalidRequest` unless it is one ``SELECT``. Names of common table expressions are among them."""
     doubled = query.replace("'", "''")
     # A query with parameters imports pandas.
@@ -49,7 +49,7 @@ def references(connection: DuckDBPyConnection, query: str) -> References:
         raise InvalidRequest("SHOW lists what DuckDB has.", hint="backfill sql, without a query, lists the tables.")
     tables = [each for each in named if each["type"] == "BASE_TABLE"]
     own = [each for each in tables if each["schema_name"] not in _OF_DUCKDB]
-    return References(
+    return QueryTables(
         frozenset(Reference(each["schema_name"], each["table_name"]) for each in own),
         asks_for_all=len(own) < len(tables),
     )

@@ -16,7 +16,7 @@ from backfill_assets.lakehouse.arrow_dataset import python_rows
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from backfill_assets.sql.query import Found
+    from backfill_assets.sql.query import SqlRows
 
 
 def column_names(names: Iterable[str]) -> list[str]:
@@ -28,7 +28,7 @@ def column_names(names: Iterable[str]) -> list[str]:
     return found
 
 
-def rows_of(found: Found, most: int | None = None) -> tuple[list[str], list[Sequence[Any]]]:
+def rows_of(found: SqlRows, most: int | None = None) -> tuple[list[str], list[Sequence[Any]]]:
     """Names and rows of Python's values, ``most`` and one more if there are more."""
     names, rows = column_names(found.rows.schema.names), list[Sequence[Any]]()
     for batch in found.rows:
@@ -45,7 +45,7 @@ def _values(batch: pa.RecordBatch, names: Sequence[str]) -> Iterator[Sequence[An
     yield from (list(row.values()) for row in python_rows(table))
 
 
-def write_csv(found: Found, to: TextIO) -> None:
+def write_csv(found: SqlRows, to: TextIO) -> None:
     """A null is empty; lists and structures are JSON."""
     names = column_names(found.rows.schema.names)
     writer = csv.writer(to, lineterminator="\n")
@@ -67,7 +67,7 @@ def _text(value: Any) -> Any:
     return value.isoformat() if hasattr(value, "isoformat") else str(value)
 
 
-def write_parquet(found: Found, path: Path) -> None:
+def write_parquet(found: SqlRows, path: Path) -> None:
     import pyarrow.parquet as pq
 
     schema = found.rows.schema
@@ -83,12 +83,12 @@ def _named(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:
     return pa.schema([each.with_name(name) for each, name in zip(schema, names, strict=True)])
 
 
-def _write_csv_file(found: Found, path: Path) -> None:
+def _write_csv_file(found: SqlRows, path: Path) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         write_csv(found, file)
 
 
-FORMATS: dict[str, Callable[[Found, Path], None]] = {".parquet": write_parquet, ".csv": _write_csv_file}
+FORMATS: dict[str, Callable[[SqlRows, Path], None]] = {".parquet": write_parquet, ".csv": _write_csv_file}
 """By the file's ending."""
 
 
@@ -99,7 +99,7 @@ def require_format(path: Path) -> None:
         raise InvalidRequest(f"There is no folder {path.absolute().parent}.", hint="Make it, or name another file.")
 
 
-def write_file(found: Found, path: Path) -> None:
+def write_file(found: SqlRows, path: Path) -> None:
     """Replaces ``path`` when all rows are there; raises what :func:`require_format` raises."""
     require_format(path)
     unfinished = path.with_name(f".{path.name}.{clock.token(4)}")
