@@ -64,6 +64,11 @@ EXECUTED: Mapping[str, str | tuple[str, ...]] = {
     f"backfill history {REVENUE} --days 2017-03-01..2017-03-07": (REVENUE, "replace"),
     f"backfill show {REVENUE} 2017-03-01 --at {PUBLICATION}": ("store_id", "revenue_eur"),
     f"backfill diff {PUBLICATION} --recomputed": ("equal",),
+    f'backfill sql "SELECT day, sum(revenue_eur) AS eur FROM {REVENUE} GROUP BY day ORDER BY day LIMIT 2"': (
+        "2017-03-01",
+    ),
+    f'backfill sql "FROM {REVENUE}" --as-of {PUBLICATION} --csv': ("store_id", "revenue_eur"),
+    "backfill sql readers.sql": ("readers.sql", "all tables of one moment"),
     "backfill raw quarantine": ("quarantine_sales", "quantity"),
     "backfill raw quarantine quarantine_sales 2017-03-01": ("broken", "quantity: 'many' is not a bigint"),
     "backfill raw quarantine --replay --dry-run": ("freed\t0", "still bad\t1"),

@@ -93,5 +93,10 @@ def test_the_page_of_the_package_goes_from_the_lowest_layer_to_the_highest() -> 
 
 
 def test_the_package_imports_nothing() -> None:
-    (page,) = ast.parse((PACKAGE / "__init__.py").read_text()).body
-    assert isinstance(page, ast.Expr)
+    """Until ``read`` is called."""
+    page, *others = ast.parse((PACKAGE / "__init__.py").read_text()).body
+    imported = [each.module for each in others if isinstance(each, ast.ImportFrom)]
+    assert isinstance(page, ast.Expr) and imported == ["__future__", "typing"]
+    for_types, read = others[len(imported) :]
+    assert isinstance(for_types, ast.If) and ast.unparse(for_types.test) == "TYPE_CHECKING"
+    assert isinstance(read, ast.FunctionDef) and read.name == "read"

@@ -17,9 +17,8 @@ How do days come into main?
 Where does the log keep it?
 
 - ``log``, ``head``: the table; what each commit carries.
-- ``rows``, ``files``: its columns and files.
+- ``rows``, ``files``, ``readers_file``: its columns, files, views.
 - ``fold``: old entries share files.
-- ``readers_file``: views for readers without a log.
 
 Before-images are kept for the rollback window (``settings``); ``upkeep/reclaim`` deletes.
 
