@@ -225,10 +225,11 @@ class Finish:
         closing = partial(state.closing, publication.id, outcome, versions, *self.log.index(head, state.since))
         if closed := self.log.append(head, [*closed_rows(prepared, outcome, versions, own), *also], closing):
             self.log.remember_closed(publication.id, versions)
-            if readers_file.is_kept(head):
-                schemas = {table: prepared.change(table).table_schema for table in mains}
-                readers_file.renew(self.log, versions, mains, schemas)
             self.reached(CrashPoint.CLOSED, publication.id)
+            if readers_file.is_kept(head):
+                done = mains if outcome == "done" else {}
+                schemas = {table: prepared.change(table).table_schema for table in done}
+                readers_file.renew(self.log, versions, mains, schemas)
         return closed
 
     def _own_version(self, prepared: Prepared, main: MainTable, outcome: Outcome) -> int:
