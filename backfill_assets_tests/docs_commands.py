@@ -55,6 +55,8 @@ TRACED = "32074897568-825412"
 PLAN = "plan-0123456789abcdef"
 PUBLICATION = "20170601t101500-fact-daily-revenue-1a2b3c4d"
 
+_SUMS = 'backfill sql "SELECT day, sum(revenue_eur) AS eur FROM fact_daily_revenue GROUP BY day ORDER BY day LIMIT 2"'
+
 EXECUTED: Mapping[str, str | tuple[str, ...]] = {
     "backfill doctor": ("Java", "publications"),
     f"backfill status {REVENUE}": ("fresh",),
@@ -64,9 +66,7 @@ EXECUTED: Mapping[str, str | tuple[str, ...]] = {
     f"backfill history {REVENUE} --days 2017-03-01..2017-03-07": (REVENUE, "replace"),
     f"backfill show {REVENUE} 2017-03-01 --at {PUBLICATION}": ("store_id", "revenue_eur"),
     f"backfill diff {PUBLICATION} --recomputed": ("equal",),
-    f'backfill sql "SELECT day, sum(revenue_eur) AS eur FROM {REVENUE} GROUP BY day ORDER BY day LIMIT 2"': (
-        "2017-03-01",
-    ),
+    _SUMS: ("2017-03-01",),
     f'backfill sql "FROM {REVENUE}" --as-of {PUBLICATION} --csv': ("store_id", "revenue_eur"),
     "backfill sql readers.sql": ("readers.sql", "all tables of one moment"),
     "backfill raw quarantine": ("quarantine_sales", "quantity"),
