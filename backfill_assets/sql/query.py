@@ -113,6 +113,8 @@ def _in_words(views: Mapping[str, View], default: str) -> Iterator[None]:
 
     try:
         yield
+    except BrokenPipeError:  # who reads the rows has enough of them
+        raise
     except (duckdb.Error, OSError, pa.ArrowException) as error:
         raise _worded(error, views, default) from error
 

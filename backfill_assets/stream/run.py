@@ -85,8 +85,6 @@ def _require_possible(request: StreamRequest) -> None:
     if isinstance(request.source, KafkaTopic):
         if request.limit.unit is RateUnit.BYTES:
             raise InvalidRequest("The rate of a topic counts records.", hint="Write --rate 2000 instead of bytes.")
-        if start.since is not None and not start.from_beginning:
-            raise InvalidRequest("since is where history begins.", hint="Say from_beginning, too.")
     elif start.since is not None:
         raise InvalidRequest(
             f"A day to begin at is for topics: from {request.source}, a stream reads all files that raw has not read.",

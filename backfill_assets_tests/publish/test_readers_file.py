@@ -170,3 +170,10 @@ def test_a_file_of_another_writers_folders_has_the_day_of_the_log(tmp_path: Path
     connection.execute(view_of(storage, "t", schema, [AddedFile("part.parquet", str(DAY), 1, 1, "{}")]))
     assert connection.execute("FROM t").fetchall() == [(1, DAY)]
     assert "DuckDB takes for patterns" in view_of(storage, "t", schema, [AddedFile("a[1].parquet", "", 1, 1, "{}")])
+
+
+def test_on_a_store_files_have_their_addresses() -> None:
+    storage = Storage("s3://bucket/lake", {"AWS_REGION": "eu-central-1"})
+    schema = '{"fields": [{"name": "id", "type": "long"}, {"name": "day", "type": "date"}]}'
+    told = view_of(storage, "t", schema, [AddedFile(f"day={DAY}/part.parquet", str(DAY), 1, 1, "{}")])
+    assert f"'s3://bucket/lake/t/day={DAY}/part.parquet'" in told and "hive_types = {'day': DATE}" in told
