@@ -44,7 +44,7 @@ demo: setup ## 90 real days from landed files to revenue in a native Dagster bac
 	@$(BIN)/backfill demo
 
 dev: setup ## the Dagster UI on http://127.0.0.1:3000 (PORT=3100: there), and one Spark that its runs share
-	@exec $(BIN)/backfill dev --port $(or $(PORT),3000)
+	@exec $(BIN)/backfill dev $(or $(PORT),3000)
 
 connect: setup ## a Spark Connect server that runs with SPARK_REMOTE share
 	@$(BIN)/python -m backfill_assets.spark.connect_server

@@ -24,18 +24,26 @@
 - ``stream``: live ingestion.
 - ``timeline``: rewound and recomputed days beside main.
 - ``difference``: what approval would change.
+- ``sql``: ``SELECT`` at one publication.
 - ``upkeep``: watchdogs, incidents, repairs, maintenance.
 - ``campaign``: a plan carried out, approved, undone.
 - ``answers``: what people ask.
 - ``cli``: the command line.
-- ``defs``: all that Dagster has; ``BackfillAssets`` is its component.
+- ``defs``: all that Dagster has.
 - ``examples``: a project with datasets, demo, lab.
 - ``testing``: a fixture for projects' tests.
 - ``definitions``: Dagster's code location of the examples.
 """
 
+from __future__ import annotations
+
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from pyspark.sql import DataFrame, SparkSession
 
 _COMPONENTS = {"BackfillAssets": "backfill_assets.defs.component"}
 
@@ -49,3 +57,15 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return [*globals(), *_COMPONENTS]
+
+
+def read(
+    spark: SparkSession, *, as_of: str = "", on: str = "", tables: Collection[str] = (), lakehouse: str = ""
+) -> dict[str, DataFrame]:
+    """All tables, or ``tables``, at one closed publication: as temporary views of Spark SQL, and their rows by table.
+
+    Now, or ``as_of`` a publication or a UTC time, or ``on`` a timeline. The lakehouse is that of the settings.
+    """
+    from backfill_assets.sql.spark_views import read_tables
+
+    return read_tables(spark, as_of=as_of, on=on, tables=tables, lakehouse=lakehouse)

@@ -55,6 +55,8 @@ TRACED = "32074897568-825412"
 PLAN = "plan-0123456789abcdef"
 PUBLICATION = "20170601t101500-fact-daily-revenue-1a2b3c4d"
 
+_SUMS = 'backfill sql "SELECT day, sum(revenue_eur) AS eur FROM fact_daily_revenue GROUP BY day ORDER BY day LIMIT 2"'
+
 EXECUTED: Mapping[str, str | tuple[str, ...]] = {
     "backfill doctor": ("Java", "publications"),
     f"backfill status {REVENUE}": ("fresh",),
@@ -64,6 +66,9 @@ EXECUTED: Mapping[str, str | tuple[str, ...]] = {
     f"backfill history {REVENUE} --days 2017-03-01..2017-03-07": (REVENUE, "replace"),
     f"backfill show {REVENUE} 2017-03-01 --at {PUBLICATION}": ("store_id", "revenue_eur"),
     f"backfill diff {PUBLICATION} --recomputed": ("equal",),
+    _SUMS: ("2017-03-01",),
+    f'backfill sql "FROM {REVENUE}" --as-of {PUBLICATION} --csv': ("store_id", "revenue_eur"),
+    "backfill sql readers.sql": ("readers.sql", "all tables of one moment"),
     "backfill raw quarantine": ("quarantine_sales", "quantity"),
     "backfill raw quarantine quarantine_sales 2017-03-01": ("broken", "quantity: 'many' is not a bigint"),
     "backfill raw quarantine --replay --dry-run": ("freed\t0", "still bad\t1"),
@@ -132,7 +137,7 @@ BY_ANOTHER_TEST: Mapping[str, str] = {
         "test_a_day_that_a_gate_holds_back_is_told_everywhere_until_a_person_releases_it"
     ),
     "backfill raw positions raw_sales": f"{_POSITIONS}test_positions_of_raw_and_of_what_is_computed_from_it",
-    f"backfill raw positions raw_sales --at {PUBLICATION}": f"{_POSITIONS}test_any_published_state_can_be_asked_for",
+    f"backfill raw positions raw_sales {PUBLICATION}": f"{_POSITIONS}test_any_published_state_can_be_asked_for",
     "backfill lab all": "backfill_assets_tests/examples/commands/test_lab.py::test_all_of_them_as_json_in_order",
     "backfill lab collision": f"{_LAB}test_a_backfill_collides_with_a_stream",
     "backfill lab repeat": f"{_LAB}test_a_job_repeats_what_it_has_written",

@@ -10,6 +10,7 @@ About tables and days:
 - ``raw``, ``held_back``: what was rejected, lost, or kept by a stream's gate.
 - ``reproduction``: days computed again.
 - ``thresholds``: how often each would have broken.
+- ``sql``: rows of a query.
 
 About work:
 

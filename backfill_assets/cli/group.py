@@ -32,6 +32,7 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
     "Look": {
         "status": "Show which days are fresh, stale or missing.",
         "show": "Show one day of a table: its state and its rows.",
+        "sql": "SELECT from all tables at one publication, now or as of then.",
         "history": "List what was published and undone, by whom, newest first.",
         "trace": "Say where a number comes from, from its landed line on.",
         "incident": "List what went wrong by itself, and what is for you.",

@@ -23,7 +23,7 @@ from backfill_assets.defs.own_lakehouse import failing_plainly, lakehouse_sensor
 from backfill_assets.defs.resources import Backfill
 from backfill_assets.defs.specs import UNDER_THE_HOOD
 from backfill_assets.defs.under_way import is_alive
-from backfill_assets.errors import StreamFailed
+from backfill_assets.errors import InvalidRequest, StreamFailed
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.dataset import Dataset
 from backfill_assets.model.declaration import Step
@@ -58,12 +58,15 @@ class StreamOptions(dg.Config):
     """Seconds between lines of the log and points of the plots."""
 
     def arguments(self, table: str, source: str) -> list[str]:
+        if self.since and not self.from_beginning:
+            raise InvalidRequest("since is where history begins.", hint="Say from_beginning: true, too.")
+        beginning = f"--from-beginning={self.since}" if self.since else "--from-beginning"
         flags = {
-            "--from-beginning": self.from_beginning,
+            beginning: self.from_beginning,
             "--available-now": self.available_now,
             "--new-topic": self.new_topic,
         }
-        values = [("--since", self.since), ("--rate", self.rate), *(("--rate", each) for each in self.rate_in)]
+        values = [("--rate", self.rate), *(("--rate", each) for each in self.rate_in)]
         return [
             *(table, "--from", self.source or source),
             *(flag for flag, wanted in flags.items() if wanted),

@@ -159,8 +159,10 @@ class Storage:
             with filesystem.open_output_stream(full, compression=None) as stream:
                 stream.write(data)
 
-    def replace_bytes(self, path: str, data: bytes) -> None:
-        """Concurrent readers get the old bytes or the new ones, never a part."""
+    def replace_bytes(self, path: str, data: bytes, *, kept: bool = True) -> None:
+        """Concurrent readers get the old bytes or the new ones, never a part. Unless ``kept``, a loss of power may
+        bring the old ones back.
+        """
         if self._on_s3:
             self.write_bytes(path, data)
             return
@@ -170,7 +172,8 @@ class Storage:
             os.replace(self.uri(unfinished), self.uri(path))  # noqa: PTH105 - a path of the storage is text
         finally:
             self.delete(unfinished)
-        self.keep([path])
+        if kept:
+            self.keep([path])
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         """Written whole; False if it exists. One of several writers gets True."""

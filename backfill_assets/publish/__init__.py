@@ -17,10 +17,10 @@ How do days come into main?
 Where does the log keep it?
 
 - ``log``, ``head``: the table; what each commit carries.
-- ``rows``, ``files``, ``past``: columns, files and past.
+- ``rows``, ``files``, ``past``: columns, files and past. ``readers_file``: views.
 - ``fold``: old entries share files.
 
-Before-images are kept for the rollback window (``settings``); ``upkeep/reclaim`` deletes.
+Before-images are kept for the rollback window (``settings``).
 
 What changes no row?
 

@@ -18,6 +18,7 @@ from backfill_assets.lakehouse.main_table import Files, MainTable, VersionPassed
 from backfill_assets.lakehouse.records import Outcome, Prepared
 from backfill_assets.lakehouse.retry import Retry
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.publish import readers_file
 from backfill_assets.publish.crash_points import COMMITTED, FENCED, RESTORED, CrashPoint, Reached, nowhere
 from backfill_assets.publish.log import Head, OpenEntry, PublicationLog, entry_sequence
 from backfill_assets.publish.rows import Row, aborted_by_hand_row, aborting_rows, closed_rows
@@ -225,6 +226,10 @@ class Finish:
         if closed := self.log.append(head, [*closed_rows(prepared, outcome, versions, own), *also], closing):
             self.log.remember_closed(publication.id, versions)
             self.reached(CrashPoint.CLOSED, publication.id)
+            if readers_file.is_kept(head):
+                done = mains if outcome == "done" else {}
+                schemas = {table: prepared.change(table).table_schema for table in done}
+                readers_file.renew(self.log, versions, mains, schemas)
         return closed
 
     def _own_version(self, prepared: Prepared, main: MainTable, outcome: Outcome) -> int:

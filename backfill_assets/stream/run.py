@@ -85,12 +85,10 @@ def _require_possible(request: StreamRequest) -> None:
     if isinstance(request.source, KafkaTopic):
         if request.limit.unit is RateUnit.BYTES:
             raise InvalidRequest("The rate of a topic counts records.", hint="Write --rate 2000 instead of bytes.")
-        if start.since is not None and not start.from_beginning:
-            raise InvalidRequest("--since is where history begins.", hint="Add --from-beginning.")
     elif start.since is not None:
         raise InvalidRequest(
-            f"--since is for topics: from {request.source}, a stream reads all files that raw has not read.",
-            hint="Leave --since out, or since in the configuration of a run.",
+            f"A day to begin at is for topics: from {request.source}, a stream reads all files that raw has not read.",
+            hint="Leave the day of --from-beginning out, or since in the configuration of a run.",
         )
     elif start.new_topic:
         raise InvalidRequest("--new-topic is for topics.", hint="Leave it out: landed files are known by their paths.")

@@ -45,16 +45,21 @@ def plain_table(opened: View, table: str) -> str:
     return storage.spark_uri(path)
 
 
-def sql_view(opened: View, table: str) -> str:
-    """Spark SQL of a view on the plain Delta table of ``table``, or on main at its base.
+def address_of(opened: View, table: str) -> dict[str, str] | None:
+    """Options for Spark's Delta reader: the plain Delta table of ``table``, or main at its base.
 
-    Main is used if the timeline has no days of ``table`` and main's log still has that version.
+    Main is used if the timeline has no days of ``table`` and main's log still has that version; None without a
+    timeline if it has not.
     """
     version = opened.versions.get(table)
-    if table in opened.over or version is None or _is_gone(opened.storage, table, version):
-        options = {"path": plain_table(opened, table)}
-    else:
-        options = {"path": opened.storage.spark_uri(table), "versionAsOf": str(version)}
+    if table not in opened.over and version is not None and not _is_gone(opened.storage, table, version):
+        return {"path": opened.storage.spark_uri(table), "versionAsOf": str(version)}
+    return None if opened.timeline is None else {"path": plain_table(opened, table)}
+
+
+def sql_view(opened: View, table: str) -> str:
+    """Spark SQL of a view on :func:`address_of` a timeline's table."""
+    options = address_of(opened, table) or {}
     listed = ", ".join(f"{name} '{_escape(value)}'" for name, value in options.items())
     return f"CREATE OR REPLACE TEMPORARY VIEW {table} USING delta OPTIONS ({listed});"
 
@@ -64,15 +69,19 @@ def sql_views(opened: View, tables: Collection[str] = ()) -> dict[str, str]:
 
     Campaigns are refused: their timelines change while they work.
     """
+    refuse_of_campaign(opened)
+    for table in tables:
+        opened.held(table)
+    return {table: sql_view(opened, table) for table in tables or opened.tables}
+
+
+def refuse_of_campaign(opened: View) -> None:
     if is_of_campaign(opened.name):
         name = shown_name(opened.name)
         raise InvalidRequest(
             f"{name} is a campaign: its timeline changes as long as it works.",
             hint=f"backfill show TABLE DAY --on {name}, or backfill diff main {name}",
         )
-    for table in tables:
-        opened.held(table)
-    return {table: sql_view(opened, table) for table in tables or opened.tables}
 
 
 def _timeline_of(opened: View) -> NamedTimeline:

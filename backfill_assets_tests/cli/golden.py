@@ -253,7 +253,7 @@ CASES: Mapping[str, Sequence[str]] = {
         f"raw refresh raw_sales {FIRST}",
         f"raw refresh raw_sale {FIRST}",
         "raw positions raw_sales",
-        "raw positions bronze_sales --at 2b3c4d5",
+        "raw positions bronze_sales 2b3c4d5",
     ],
 }
 """What is tried of each command, beside its help. Everything else that commands print is compared as data."""

@@ -62,7 +62,7 @@ def test_publications_are_found_by_their_beginning(two: Backfill, monkeypatch: p
     monkeypatch.setenv("BACKFILL_ROLLBACK_WINDOW_DAYS", "100000")
     for typed in ("1a2b3c", "20170601t1201", FIRST):
         assert two.json("show", TABLE, DAY, "--at", typed)["publication"] == FIRST
-    assert two.json("raw", "positions", TABLE, "--at", "1a2b3c")["version"] == 1
+    assert two.json("raw", "positions", TABLE, "1a2b3c")["version"] == 1
     assert two.json("timeline", "rewind", TABLE, "--to", "1a2b3c", "--as", "back")["moment"] == f"publication {FIRST}"
     two("timeline", "create", "based", "--at", "1a2b3c")
     assert two.json("rollback", "1a2b3f", "--dry-run")["rolls_back"] == SECOND

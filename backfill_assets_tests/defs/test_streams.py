@@ -31,7 +31,7 @@ from backfill_assets.defs.streams import (
     stream_line,
     stream_metadata,
 )
-from backfill_assets.errors import AnotherStreamRuns, StreamFailed
+from backfill_assets.errors import AnotherStreamRuns, InvalidRequest, StreamFailed
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publish.log import PublicationLog, anything_published
 from backfill_assets.stream.delays import Delays
@@ -198,9 +198,11 @@ def test_options_become_those_of_the_command() -> None:
         rate_in=["06:00-22:00=500", "22:00-23:00=1"],
     )
     assert " ".join(options.arguments("raw_sales", "landing")) == (
-        "raw_sales --from kafka://b:9092/sales --from-beginning --since 2017-03-01 --rate 2000 "
+        "raw_sales --from kafka://b:9092/sales --from-beginning=2017-03-01 --rate 2000 "
         "--rate 06:00-22:00=500 --rate 22:00-23:00=1"
     )
+    with pytest.raises(InvalidRequest, match="since is where history begins"):
+        StreamOptions(since="2017-03-01").arguments("raw_sales", "landing")
 
 
 NOON = datetime(2017, 3, 10, 12, tzinfo=UTC)

@@ -206,7 +206,7 @@ def _status(tour: Tour, made: str) -> str:
 def dev(environment: dict[str, str]) -> Iterator[str]:
     """The address of the UI of ``make dev``'s processes."""
     port = free_port()
-    with running("dev", ["-m", "backfill_assets.cli", "dev", "--port", str(port)], environment):
+    with running("dev", ["-m", "backfill_assets.cli", "dev", str(port)], environment):
         answered(f"http://127.0.0.1:{port}/server_info")
         yield f"http://127.0.0.1:{port}"
 

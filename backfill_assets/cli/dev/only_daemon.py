@@ -73,5 +73,5 @@ def require_free_port(port: int) -> None:
     if answers(port):
         raise HasDaemon(
             f"Port {port} is taken by another program.",
-            hint=f"End it, or take another port: backfill dev --port {free_port()}",
+            hint=f"End it, or take another port: backfill dev {free_port()}",
         )

@@ -156,20 +156,18 @@ def release(ctx: click.Context, table: str, day: date, reason: str) -> None:
 
 @raw.command()
 @table
-@click.option(
-    "--at",
-    type=MOMENT,
-    help="A publication, a time in UTC, or a Delta version of TABLE.  [default: now]",
-)
+@click.argument("moment", type=MOMENT, required=False)
 @as_json
-def positions(table: str, at: str | None) -> None:
-    """Show what had been read of each source when TABLE was in a published state.
+def positions(table: str, moment: str | None) -> None:
+    """Show what had been read of each source when TABLE was in a published state: now, or at MOMENT.
 
     \b
     Examples:
       backfill raw positions raw_sales
       backfill raw positions fact_daily_revenue
-      backfill raw positions raw_sales --at 2017-06-01T12:00
+      backfill raw positions raw_sales 2017-06-01T12:00
+
+    MOMENT is a publication, a time in UTC, or a Delta version of TABLE.
 
     Of a raw table, the next offset to read of each partition of its topics, and its landed files. Of any other table,
     the same for the raw versions that its days were computed from. All events before the next offset had been read,
@@ -177,4 +175,4 @@ def positions(table: str, at: str | None) -> None:
     """
     from backfill_assets.answers.raw import positions_answer
 
-    say_answer(positions_answer(open_storage(), table, at))
+    say_answer(positions_answer(open_storage(), table, moment))

@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import replace
-from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from backfill_assets.cli.foreground import foreground_builder, report_progress, report_step, run_info
-from backfill_assets.cli.options import DAY, as_json
+from backfill_assets.cli.options import as_json
 from backfill_assets.cli.options import table as table_argument
 from backfill_assets.cli.output import wants_json
 from backfill_assets.cli.wiring import current_settings
+from backfill_assets.days import parse_day
 from backfill_assets.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -34,11 +34,13 @@ if TYPE_CHECKING:
     show_default=True,
     help="landing, or kafka://HOST:PORT/TOPIC.",
 )
-@click.option("--from-beginning", is_flag=True, help="The first time: read the topic's history, then go on live.")
 @click.option(
-    "--since",
-    type=DAY,
-    help="With --from-beginning: history begins with what arrived on this day.",
+    "--from-beginning",
+    is_flag=False,
+    flag_value="",
+    default=None,
+    metavar="[DAY]",
+    help="The first time: read the topic's history, or what arrived from DAY on, then go on live.",
 )
 @click.option("--available-now", is_flag=True, help="Read what there is now, and end.")
 @click.option(
@@ -70,8 +72,7 @@ if TYPE_CHECKING:
 def stream(
     table: str,
     source_text: str,
-    from_beginning: bool,
-    since: date | None,
+    from_beginning: str | None,
     available_now: bool,
     rates: tuple[str, ...],
     most: int | None,
@@ -98,12 +99,13 @@ def stream(
     from backfill_assets.stream.throttle import ReadLimit
     from backfill_assets.stream.topic import StartRequest
 
+    since = parse_day(from_beginning) if from_beginning else None
     settings = current_settings()
     _require_own_spark(settings)
     request = StreamRequest(
         table=table,
         source=parse_source(source_text),
-        start=StartRequest(from_beginning, since, accept_gap, new_topic),
+        start=StartRequest(from_beginning is not None, since, accept_gap, new_topic),
         limit=ReadLimit.parse(rates, most),
         trigger=Trigger(available_now=available_now),
         follow=not no_follow,

@@ -37,7 +37,7 @@ with only_daemon(Settings.at(Path(sys.argv[1])), "backfill dev"):
 def test_a_second_dev_is_refused_while_the_first_one_starts(backfill: Backfill) -> None:
     """The first one is noted only when its Spark runs: both would have had a daemon."""
     with only_daemon(Settings.at(backfill.home), "backfill dev"):
-        refused = backfill("dev", "--port", free_port(), exit_code=1)
+        refused = backfill("dev", free_port(), exit_code=1)
     first, hint = refused.output.splitlines()
     assert first == f"Error: `backfill dev` of {backfill.home} is under way, and has its daemon."
     assert hint.endswith(f"Ctrl-C where it runs, or kill {os.getpid()}.")
@@ -67,9 +67,9 @@ def test_one_that_has_not_said_its_name_keeps_others_of_its_home_away(tmp_path: 
 
 def test_a_port_that_is_taken_is_said_before_anything_starts(backfill: Backfill, port: int) -> None:
     """Not Spark, which takes ten seconds, nor parts that end five times. A free one is no obstacle."""
-    first, hint = backfill("dev", "--port", port, exit_code=1).output.splitlines()
+    first, hint = backfill("dev", port, exit_code=1).output.splitlines()
     assert first == f"Error: Port {port} is taken by another program."
-    proposed = re.fullmatch(r"  -> End it, or take another port: backfill dev --port (\d+)", hint)
+    proposed = re.fullmatch(r"  -> End it, or take another port: backfill dev (\d+)", hint)
     assert proposed is not None and not answers(int(proposed[1]))
     assert list(backfill.home.glob("*")) == []
     require_place(Settings.at(backfill.home), free_port())
@@ -91,7 +91,7 @@ def test_make_takes_the_port_from_a_variable() -> None:
     for variables, port in ((), 3000), (("PORT=3105",), 3105):
         command = ["make", "--no-print-directory", "-n", "dev", *variables]
         said = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
-        assert said.splitlines()[-1].endswith(f"backfill dev --port {port}")
+        assert said.splitlines()[-1].endswith(f"backfill dev {port}")
 
 
 def test_the_code_location_is_that_of_the_project_of_this_folder(tmp_path: Path) -> None:

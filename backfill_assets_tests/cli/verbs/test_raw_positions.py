@@ -54,12 +54,12 @@ def test_positions_of_raw_and_of_what_is_computed_from_it(backfill: Backfill, st
 
 def test_any_published_state_can_be_asked_for(backfill: Backfill, streamed: StreamedLakehouse) -> None:
     """By publication, by version and by moment; what was never published is an error, with what there is instead."""
-    then = backfill.json("raw", "positions", RAW, "--at", "history")
+    then = backfill.json("raw", "positions", RAW, "history")
     assert then["partitions"] == [{"topic": "orders", "partition": 0, "next_offset": 1_010, "live_since": 1_000}]
     # The clock of the log moves on a minute with each publication: 12:03 is that of the history.
     for at in (then["version"], "2017-06-01T12:03:30", "2017-06-01T14:03:30+02:00"):
-        assert backfill.json("raw", "positions", RAW, "--at", at) == then
-    computed = backfill.json("raw", "positions", BRONZE, "--at", "bronze")
+        assert backfill.json("raw", "positions", RAW, at) == then
+    computed = backfill.json("raw", "positions", BRONZE, "bronze")
     assert computed["boundaries"][0]["positions"][0]["next_offset"] == 1_010
     for arguments, message in REFUSED:
         assert message in backfill("raw", "positions", *arguments, exit_code=1).stderr
@@ -67,13 +67,13 @@ def test_any_published_state_can_be_asked_for(backfill: Backfill, streamed: Stre
 
 REFUSED: Sequence[tuple[tuple[str, ...], str]] = [
     (("raw_sale",), "Did you mean raw_sales?"),
-    ((RAW, "--at", "histor"), "Did you mean history?"),
-    ((RAW, "--at", "99"), "raw_sales has no version 99: its newest version is"),
-    ((RAW, "--at", "2017-01-01"), "Nothing was published by 2017-01-01 00:00:00 UTC."),
-    ((RAW, "--at", "yesterday"), "There is no publication 'yesterday'"),
-    ((RAW, "--at", "0001-01-01T00:00:00+14:00"), "There is no publication '0001-01-01T00:00:00+14:00'"),
+    ((RAW, "histor"), "Did you mean history?"),
+    ((RAW, "99"), "raw_sales has no version 99: its newest version is"),
+    ((RAW, "2017-01-01"), "Nothing was published by 2017-01-01 00:00:00 UTC."),
+    ((RAW, "yesterday"), "There is no publication 'yesterday'"),
+    ((RAW, "0001-01-01T00:00:00+14:00"), "There is no publication '0001-01-01T00:00:00+14:00'"),
     ((FACT,), "Nothing was published to fact_sales_transactions"),
-    ((BRONZE, "--at", "history"), "Nothing was published to bronze_sales by entry"),
+    ((BRONZE, "history"), "Nothing was published to bronze_sales by entry"),
 ]
 
 

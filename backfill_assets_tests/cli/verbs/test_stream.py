@@ -126,12 +126,10 @@ def test_what_cannot_be_streamed_is_refused_before_spark_starts(
     stream = ("stream", "raw_sales", "--from")
     assert "is no source of a stream" in backfill(*stream, "http://one/sales", exit_code=1).stderr
     topic = "kafka://127.0.0.1:1/sales"
-    since = ("--since", "2026-03-01")
-    assert "Add --from-beginning" in backfill(*stream, topic, *since, exit_code=1).stderr
-    for beginning in ((), ("--from-beginning",)):
-        refused = backfill(*stream, "landing", *since, *beginning, exit_code=1).stderr
-        assert "--since is for topics: from landing, a stream reads all files" in refused
-        assert "Leave --since out" in refused and "Add --from-beginning" not in refused
+    refused = backfill(*stream, "landing", "--from-beginning", "2026-03-01", exit_code=1).stderr
+    assert "A day to begin at is for topics: from landing, a stream reads all files" in refused
+    assert "Leave the day of --from-beginning out" in refused
+    assert "'soon' is not a day" in backfill(*stream, topic, "--from-beginning", "soon", exit_code=1).stderr
     assert "--new-topic is for topics" in backfill(*stream, "landing", "--new-topic", exit_code=1).stderr
     assert "is not a rate" in backfill(*stream, "landing", "--rate", "fast", exit_code=1).stderr
     assert "fact_daily_revenue is no raw table" in backfill("stream", "fact_daily_revenue", exit_code=1).stderr
