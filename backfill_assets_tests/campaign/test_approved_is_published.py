@@ -112,7 +112,7 @@ class InMemory(Storage):
     def write_bytes(self, path: str, data: bytes) -> None:
         self.held[path] = data
 
-    def replace_bytes(self, path: str, data: bytes) -> None:
+    def replace_bytes(self, path: str, data: bytes, *, kept: bool = True) -> None:
         self.held[path] = data
 
     def put_if_absent(self, path: str, data: bytes) -> bool:

@@ -82,8 +82,8 @@ class StorageOnDisk(Storage):
     def write_bytes(self, path: str, data: bytes) -> None:
         self._call("write", path, lambda: Storage.write_bytes(self, path, data))
 
-    def replace_bytes(self, path: str, data: bytes) -> None:
-        self._call("replace", path, lambda: Storage.replace_bytes(self, path, data))
+    def replace_bytes(self, path: str, data: bytes, *, kept: bool = True) -> None:
+        self._call("replace", path, lambda: Storage.replace_bytes(self, path, data, kept=kept))
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         return self._call("put if absent", path, lambda: Storage.put_if_absent(self, path, data))

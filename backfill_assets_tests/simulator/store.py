@@ -265,10 +265,11 @@ class SimulatedStorage(Storage):
         with explain_failure(f"{self.uri(path)} cannot be written"):
             held.call("write", path, lambda: held.put(path, data), lambda: held.put(path, data[: len(data) // 2]))
 
-    def replace_bytes(self, path: str, data: bytes) -> None:
+    def replace_bytes(self, path: str, data: bytes, *, kept: bool = True) -> None:
         with explain_failure(f"{self.uri(path)} cannot be written"):
             self.held.call("replace", path, lambda: self.held.put(path, data, whole=True))
-        self.keep([path])
+        if kept:
+            self.keep([path])
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         held = self.held
