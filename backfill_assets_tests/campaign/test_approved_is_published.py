@@ -14,6 +14,7 @@ from functools import cached_property
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -53,6 +54,7 @@ from backfill_assets.model.declaration import RuleOutcome
 from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest
 from backfill_assets.publish.publisher import Conflict, Pin, Published, Readers
+from backfill_assets.publish.rows import ARROW_SCHEMA
 from backfill_assets.publish.senders import LogSender
 from backfill_assets.quality.measures import compared_metrics
 from backfill_assets.rebuild import decide
@@ -144,7 +146,7 @@ class World:
         self.log = SimpleNamespace(
             storage=self.storage,
             head=lambda: SimpleNamespace(version=len(self.published), state=SimpleNamespace(open={})),
-            files=lambda: SimpleNamespace(rows=self.closed),
+            files=lambda: SimpleNamespace(newest_first=self.closed),
             day_states=lambda *_: self.states(),
             find_prepared=self.prepared,
         )
@@ -176,9 +178,10 @@ class World:
         other = SimpleNamespace(kind="replace", provenance=SimpleNamespace(campaign="", undoes=""))
         return SimpleNamespace(publication=found[0] if found else other), MADE
 
-    def closed(self, *_: object, **__: object) -> Any:
-        rows = [{"publication": each.id, "sequence": number} for number, each in enumerate(self.published)]
-        return SimpleNamespace(to_pylist=lambda: rows)
+    def closed(self, columns: Sequence[str], **_: object) -> Iterator[pa.Table]:
+        common = {"at": MADE, "outcome": "done"}
+        rows = [{"publication": each.id, "sequence": number, **common} for number, each in enumerate(self.published)]
+        yield pa.Table.from_pylist(rows, schema=pa.schema([ARROW_SCHEMA.field(name) for name in columns]))
 
     def publish(self, publication: Publication, reading: Readers) -> Published | Conflict:
         """Compare-and-swap; what it lets through is checked against what its approver saw."""
