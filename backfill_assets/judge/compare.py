@@ -89,7 +89,8 @@ def columns_beside(table: Table, before: ir.Table, after: ir.Table, column: str)
     before, after = (_as_counted(table, side).select(DAY, *names) for side in (before, after))
     if not (apart := _days_apart(before, after, names)):
         return {}
-    both = stored(_in_both(*(side.filter(side[DAY].isin(sorted(apart))) for side in (before, after)), names))
+    before, after = (side.filter(side[DAY].isin(sorted(apart))) for side in (before, after))
+    both = stored(_in_both(before, after, names))
     each = {name: _days_apart_in(both, name) for name in names}
     return {day: tuple(name for name in names if day in each[name]) or (TOGETHER,) for day in apart}
 

@@ -52,7 +52,7 @@ PROPOSED: Mapping[str, tuple[tuple[Any, ...], str]] = {
 @pytest.fixture(scope="module")
 def typed() -> dict[str, TypedField]:
     """All of :data:`PROPOSED` and :data:`ASKED` are fields of one sample."""
-    return typed_in_one_sample({what: values for what, (values, _) in (PROPOSED | ASKED).items()})
+    return typed_in_one_sample({what: values for what, (values, _) in {**PROPOSED, **ASKED}.items()})
 
 
 @pytest.mark.parametrize("what", PROPOSED)
