@@ -5,6 +5,7 @@ Equal is ``IS NOT DISTINCT FROM`` at any depth: null equals null, NaN NaN, 0.0 -
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date, datetime
@@ -23,12 +24,16 @@ from backfill_assets.model.measure import RowHash
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
+    import pyarrow as pa
+    from duckdb import DuckDBPyConnection
 
 SIDES = ("before", "after")
 TOGETHER = "values of a row that are other ones together"
 """A difference in combinations of columns."""
 _NUMBER = "its number"
 _MOST_DIGITS = 38
+_BINARY = re.compile("float|double")
+"""In the name of a type that has such numbers, at any depth."""
 
 Lines = dict[str | None, dict[str, Any]]
 """Rows by day or group: ``before``, ``after``, on both sides (``kept``), equal on both (``same``); and sums ``before
@@ -110,12 +115,13 @@ def _days_apart_in(both: ir.Table, name: str) -> set[date]:
     return {row[DAY] for row in _asked(both, f"DISTINCT {DAY}", rest=rest)}
 
 
-def is_balanced(rows: ir.Table, weight: str) -> bool:
-    """Whether weights of equal rows sum to 0. Here 0.0 and -0.0 differ."""
-    signed = {
-        f"{name} as text": rows[name].cast("string") for name, kind in rows.schema().items() if "float" in str(kind)
-    }
-    return not _unbalanced(rows.mutate(**signed), weight).count().to_pyarrow().as_py()
+def is_balanced(connection: DuckDBPyConnection, rows: str, columns: pa.Schema, weight: str) -> bool:
+    """Whether weights of equal rows sum to 0; ``rows`` is SQL. Here 0.0 and -0.0 differ."""
+    names = {each.name: quoted(each.name) for each in columns if each.name != weight}
+    signed = [f"{name}::VARCHAR" for each, name in names.items() if _BINARY.search(str(columns.field(each).type))]
+    equal, unbalanced = ", ".join([*names.values(), *signed]), f"HAVING sum({quoted(weight)}) <> 0"
+    asked = f"SELECT 1 FROM ({rows}) GROUP BY {equal} {unbalanced} LIMIT 1"  # noqa: S608 - names, quoted
+    return connection.execute(asked).fetchone() is None
 
 
 def _unbalanced(rows: ir.Table, weight: str) -> ir.Table:

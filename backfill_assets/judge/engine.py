@@ -127,16 +127,10 @@ def rows_of_files(
     connection: Backend, storage: Storage, contract: type[Contract], files: DayFiles, hashes: Iterable[str] = ()
 ) -> ir.Table:
     """Reads lazily: missing columns are null, types are cast, and ``day`` is the one of ``files``."""
-    return labelled_rows(connection, storage, columns_of(contract, hashes), DAY, files)
-
-
-def labelled_rows(
-    connection: Backend, storage: Storage, columns: pa.Schema, label: str, files: LabelledFiles
-) -> ir.Table:
-    """:func:`rows_of_files` with ``columns``, among them ``label``."""
     import ibis
 
-    asked = select_rows(connection.con, storage, columns, label, files)
+    columns = columns_of(contract, hashes)
+    asked = select_rows(connection.con, storage, columns, DAY, files)
     # Ibis parses SQL in each query that is made of it.
     name = f"rows of {clock.token(16)}"
     connection.con.execute(f'CREATE TEMP MACRO "{name}"() AS TABLE {asked}')
@@ -146,7 +140,9 @@ def labelled_rows(
 def select_rows(
     connection: DuckDBPyConnection, storage: Storage, columns: pa.Schema, label: str, files: LabelledFiles
 ) -> str:
-    """SQL, because compiling Ibis takes longer than a micro-batch's files."""
+    """:func:`rows_of_files` with ``columns``, among them ``label``, in SQL: compiling Ibis takes longer than a
+    micro-batch's files.
+    """
     kinds, name = _kinds(columns), f"rows {clock.token(16)}"
     read = {each: quoted(each) for each in kinds}
     source, paths = f'"{name}"', [file.path for some in files.values() for file in some]
