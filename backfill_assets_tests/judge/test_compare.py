@@ -300,6 +300,8 @@ VALUES: Sequence[tuple[str, Any, Any, bool]] = (
     ("pair", {"a": None, "b": math.nan}, {"a": None, "b": math.nan}, True),
     ("pair", {"a": None, "b": 0.0}, {"a": None, "b": -0.0}, True),
     ("pair", {"a": None, "b": None}, None, False),
+    ("shares", [("a", 0.5), ("b", None)], [("b", None), ("a", 0.5)], True),
+    ("shares", [("a", 0.5)], [("b", 0.5)], False),
 )
 """A column, two values, and whether they are equal."""
 SAME, CHANGED, ANOTHER = (1, 1, 1, 1), (1, 1, 1, 0), (1, 1, 0, 0)
