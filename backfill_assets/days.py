@@ -47,7 +47,10 @@ class TableDay(NamedTuple):
 
 
 def by_table(keys: Iterable[tuple[str, date]]) -> dict[str, set[date]]:
-    return all_days({table: (day,)} for table, day in keys)
+    found: dict[str, set[date]] = {}
+    for table, day in keys:
+        found.setdefault(table, set()).add(day)
+    return found
 
 
 def all_days(parts: Iterable[Mapping[str, Iterable[date]]]) -> dict[str, set[date]]:

@@ -5,6 +5,7 @@ Equal is ``IS NOT DISTINCT FROM`` at any depth: null equals null, NaN NaN, 0.0 -
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date, datetime
@@ -14,7 +15,7 @@ from itertools import product
 from operator import and_
 from typing import TYPE_CHECKING, Any, cast
 
-from backfill_assets.judge.engine import DAY, stored
+from backfill_assets.judge.engine import DAY, quoted, stored
 from backfill_assets.lakehouse.arrow_dataset import python_rows
 from backfill_assets.model.declaration import Table
 from backfill_assets.model.doubles import decimal_of, units_of
@@ -23,12 +24,16 @@ from backfill_assets.model.measure import RowHash
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
+    import pyarrow as pa
+    from duckdb import DuckDBPyConnection
 
 SIDES = ("before", "after")
 TOGETHER = "values of a row that are other ones together"
 """A difference in combinations of columns."""
 _NUMBER = "its number"
 _MOST_DIGITS = 38
+_BINARY = re.compile("float|double")
+"""In the name of a type that has such numbers, at any depth."""
 
 Lines = dict[str | None, dict[str, Any]]
 """Rows by day or group: ``before``, ``after``, on both sides (``kept``), equal on both (``same``); and sums ``before
@@ -50,9 +55,9 @@ def compare_rows(table: Table, before: ir.Table, after: ir.Table) -> dict[str, L
             cells = stored(_cells(table, _joined(before, after, _key(table)), [hashed]))
         else:
             cells = stored(_cells(table, _joined(*whole, _key(table)), names))
-        joined = [cells[f"rows {side}"].sum().to_pyarrow().as_py() or 0 for side in SIDES]
+        (joined,) = _asked(cells, *(f'coalesce(sum("rows {side}"), 0)::BIGINT AS {side}' for side in SIDES))
         # A key that repeats gives more joined rows than there are rows.
-        if joined == [rows for rows, _ in counts]:
+        if list(joined.values()) == [rows for rows, _ in counts]:
             return _by_day_and_group(table, cells)
     return _by_day_and_group(table, stored(_cells(table, _one_by_one(table, *whole), names)))
 
@@ -89,23 +94,34 @@ def columns_beside(table: Table, before: ir.Table, after: ir.Table, column: str)
     before, after = (_as_counted(table, side).select(DAY, *names) for side in (before, after))
     if not (apart := _days_apart(before, after, names)):
         return {}
-    before, after = (stored(side.filter(side[DAY].isin(sorted(apart)))) for side in (before, after))
-    each = {name: _days_apart(before, after, [name]) for name in names}
+    before, after = (side.filter(side[DAY].isin(sorted(apart))) for side in (before, after))
+    both = stored(_in_both(before, after, names))
+    each = {name: _days_apart_in(both, name) for name in names}
     return {day: tuple(name for name in names if day in each[name]) or (TOGETHER,) for day in apart}
 
 
 def _days_apart(before: ir.Table, after: ir.Table, names: Sequence[str]) -> set[date]:
-    together = [DAY, *names]
-    both = before.select(together).mutate(n=1).union(after.select(together).mutate(n=-1))
+    both = _in_both(before, after, names)
     return set(_unbalanced(both, "n")[[DAY]].distinct()[DAY].to_pyarrow().to_pylist())
 
 
-def is_balanced(rows: ir.Table, weight: str) -> bool:
-    """Whether weights of equal rows sum to 0. Here 0.0 and -0.0 differ."""
-    signed = {
-        f"{name} as text": rows[name].cast("string") for name, kind in rows.schema().items() if "float" in str(kind)
-    }
-    return not _unbalanced(rows.mutate(**signed), weight).count().to_pyarrow().as_py()
+def _in_both(before: ir.Table, after: ir.Table, names: Sequence[str]) -> ir.Table:
+    together = [DAY, *names]
+    return before.select(together).mutate(n=1).union(after.select(together).mutate(n=-1))
+
+
+def _days_apart_in(both: ir.Table, name: str) -> set[date]:
+    rest = f"GROUP BY {DAY}, {quoted(name)} HAVING sum(n) <> 0"
+    return {row[DAY] for row in _asked(both, f"DISTINCT {DAY}", rest=rest)}
+
+
+def is_balanced(connection: DuckDBPyConnection, rows: str, columns: pa.Schema, weight: str) -> bool:
+    """Whether weights of equal rows sum to 0; ``rows`` is SQL. Here 0.0 and -0.0 differ."""
+    names = {each.name: quoted(each.name) for each in columns if each.name != weight}
+    signed = [f"{name}::VARCHAR" for each, name in names.items() if _BINARY.search(str(columns.field(each).type))]
+    equal, unbalanced = ", ".join([*names.values(), *signed]), f"HAVING sum({quoted(weight)}) <> 0"
+    asked = f"SELECT 1 FROM ({rows}) GROUP BY {equal} {unbalanced} LIMIT 1"  # noqa: S608 - names, quoted
+    return connection.execute(asked).fetchone() is None
 
 
 def _unbalanced(rows: ir.Table, weight: str) -> ir.Table:
@@ -189,15 +205,21 @@ def _lines(table: Table, cells: ir.Table, name: str) -> Lines:
     nothing: dict[str, Any] = dict.fromkeys((*SIDES, "kept", "same"), 0)
     nothing |= {f"{side} {total}": Decimal(0) for side, total in product(SIDES, table.totals)}
     lines: Lines = defaultdict(nothing.copy)
-    stay = cells[f"before {name}"].identical_to(cells[f"after {name}"])
-    on_both = {number: _count(stay.ifelse(cells[number], 0)) for number in ("kept", "same")}
+    stay = f"{quoted(f'before {name}')} IS NOT DISTINCT FROM {quoted(f'after {name}')}"
     for side in SIDES:
-        sums = {f"{side} {total}": _sum(cells[f"sum {side} {total}"]) for total in table.totals}
-        rows = {side: _count(cells[f"rows {side}"]), **sums, **(on_both if side == "before" else {})}
-        found = cells.group_by(value=cells[f"{side} {name}"]).agg(**rows)
-        for line in python_rows(found.filter(found[side] > 0).to_pyarrow()):
+        sums = (f"sum({quoted(f'sum {side} {total}')}) AS {quoted(f'{side} {total}')}" for total in table.totals)
+        on_both = (f"coalesce(sum({number}) FILTER ({stay}), 0)::BIGINT AS {number}" for number in ("kept", "same"))
+        rows = f'sum("rows {side}")::BIGINT AS {side}'
+        asked = (f"{quoted(f'{side} {name}')} AS value", rows, *sums, *(on_both if side == "before" else ()))
+        for line in _asked(cells, *asked, rest=f"GROUP BY value HAVING {side} > 0"):
             lines[value_text(line.pop("value"))] |= line
     return dict(lines)
+
+
+def _asked(rows: ir.Table, *columns: str, rest: str = "") -> list[dict[str, Any]]:
+    """In SQL: compiling Ibis takes longer than reading a table of some rows."""
+    asked = f"SELECT {', '.join(columns)} FROM {quoted(rows.get_name())} {rest}"  # noqa: S608 - names, quoted
+    return python_rows(rows.get_backend().con.execute(asked).to_arrow_table())
 
 
 def _count(values: ir.Column) -> ir.Scalar:

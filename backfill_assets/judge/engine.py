@@ -127,16 +127,10 @@ def rows_of_files(
     connection: Backend, storage: Storage, contract: type[Contract], files: DayFiles, hashes: Iterable[str] = ()
 ) -> ir.Table:
     """Reads lazily: missing columns are null, types are cast, and ``day`` is the one of ``files``."""
-    return labelled_rows(connection, storage, columns_of(contract, hashes), DAY, files)
-
-
-def labelled_rows(
-    connection: Backend, storage: Storage, columns: pa.Schema, label: str, files: LabelledFiles
-) -> ir.Table:
-    """:func:`rows_of_files` with ``columns``, among them ``label``."""
     import ibis
 
-    asked = select_rows(connection.con, storage, columns, label, files)
+    columns = columns_of(contract, hashes)
+    asked = select_rows(connection.con, storage, columns, DAY, files)
     # Ibis parses SQL in each query that is made of it.
     name = f"rows of {clock.token(16)}"
     connection.con.execute(f'CREATE TEMP MACRO "{name}"() AS TABLE {asked}')
@@ -146,9 +140,11 @@ def labelled_rows(
 def select_rows(
     connection: DuckDBPyConnection, storage: Storage, columns: pa.Schema, label: str, files: LabelledFiles
 ) -> str:
-    """SQL, because compiling Ibis takes longer than a micro-batch's files."""
+    """:func:`rows_of_files` with ``columns``, among them ``label``, in SQL: compiling Ibis takes longer than a
+    micro-batch's files.
+    """
     kinds, name = _kinds(columns), f"rows {clock.token(16)}"
-    read = {each: _quoted(each) for each in kinds}
+    read = {each: quoted(each) for each in kinds}
     source, paths = f'"{name}"', [file.path for some in files.values() for file in some]
     if not paths:
         connection.register(name, columns.empty_table())
@@ -156,11 +152,11 @@ def select_rows(
         source, read[label] = _in_folder(connection, storage, columns, label, files, name), _LABEL_OF_FILE
     else:
         connection.register(name, _by_arrow(storage, columns, label, files))
-    listed = ", ".join(f"CAST({read[each]} AS {kind}) AS {_quoted(each)}" for each, kind in kinds.items())
+    listed = ", ".join(f"CAST({read[each]} AS {kind}) AS {quoted(each)}" for each, kind in kinds.items())
     return f"SELECT {listed} FROM {source}"  # noqa: S608 - declared names, and types that are DuckDB's
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
     doubled = name.replace('"', '""')
     return f'"{doubled}"'
 
@@ -223,7 +219,7 @@ def _in_folder(
     connection.execute(f'SET VARIABLE "{name}" = ?', [list(labels)])
     # The empty select gives columns that no file has.
     none = ", ".join(
-        f"CAST(NULL AS {kind}) AS {_quoted(each)}" for each, kind in _kinds(columns).items() if each != label
+        f"CAST(NULL AS {kind}) AS {quoted(each)}" for each, kind in _kinds(columns).items() if each != label
     )
     return f"""(
         SELECT {none} WHERE false UNION ALL BY NAME FROM read_parquet(

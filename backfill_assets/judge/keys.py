@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from backfill_assets.judge.compare import value_text
-from backfill_assets.judge.engine import DAY, DayFiles, engine, rows_of_files, stored, streamed
+from backfill_assets.judge.engine import DAY, DayFiles, batches, columns_of, database, quoted, select_rows
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.model.contract import once
 from backfill_assets.model.declaration import Source
 from backfill_assets.model.deletion import DELETION
 from backfill_assets.model.landed_values import key_value, typed_value
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 Key = tuple[str, ...]
 """One text per key column, equal for equal values."""
 _ROWS_AT_ONCE = 10_000
+_NEW, _THERE = "arrived rows", "rows that were there"
+_ARRIVED, _DAYS, _AGAIN = "arrived keys", "days of arrived keys", "keys on several days"
 
 
 def markers(
@@ -44,17 +47,18 @@ def returning_versions(
     """Keys with a readable ``arrived`` version on several days, with all versions."""
     if not source.supersession_window_days:
         return
-    with engine() as connection:
-        new, there = (rows_of_files(connection, storage, contract, files) for files in (arrived, existing))
-        again = _on_several_days(source, new, there)
-        days = set(again.select(DAY).distinct()[DAY].to_pyarrow().to_pylist())
+    asked, columns = _queries(source, contract), columns_of(contract)
+    with database() as connection:
+        new, there = (select_rows(connection, storage, columns, DAY, files) for files in (arrived, existing))
+        for name, query in ((_ARRIVED, asked.arrived), (_DAYS, asked.days), (_AGAIN, asked.again)):
+            connection.execute(f'CREATE TEMP TABLE "{name}" AS {_over(new, there, query)}')
+        days = {day for (day,) in connection.execute(f'SELECT DISTINCT {DAY} FROM "{_AGAIN}"').fetchall()}  # noqa: S608 - a name of ours
         if not days:
             return
-        there = rows_of_files(connection, storage, contract, {day: existing[day] for day in days & existing.keys()})
-        versions = _versions(source, new, again, came=True).union(_versions(source, there, again, came=False))
-        names = _key_names(source)
-        in_order = (row for batch in streamed(versions.order_by(names), _ROWS_AT_ONCE) for row in batch.to_pylist())
-        for key, rows in groupby(in_order, key=lambda row: tuple(row[name] for name in names)):
+        there = select_rows(connection, storage, columns, DAY, {day: existing[day] for day in days & existing.keys()})
+        versions = f"{_over(new, there, asked.versions)} ORDER BY {', '.join(map(quoted, _key_names(source)))}"
+        in_order = (row for batch in batches(connection, versions, _ROWS_AT_ONCE) for row in batch.to_pylist())
+        for key, rows in groupby(in_order, key=lambda row: tuple(row[name] for name in _key_names(source))):
             readable = [row for row in rows if row["at"] is not None and row["hash"] is not None]
             if any(row["came"] for row in readable):
                 yield key, [_version_row(source, row) for row in readable]
@@ -63,15 +67,42 @@ def returning_versions(
 # ------------------------------------------------------------------ queries
 
 
-def _on_several_days(source: Source, new: ir.Table, there: ir.Table) -> ir.Table:
-    """Hardly any key arrives on several days, and of all other rows only the key is read."""
-    names = _key_names(source)
+class _Queries(NamedTuple):
+    """Each reads the tables that those before it have made."""
+
+    arrived: str
+    days: str
+    again: str
+    versions: str
+
+
+@once
+def _queries(source: Source, contract: type[Contract]) -> _Queries:
+    """Hardly any key arrives on several days, and of all other rows only the key is read.
+
+    Cached: compiling takes longer than a micro-batch's files.
+    """
+    import ibis
+
+    names, key = _key_names(source), dict.fromkeys(_key_names(source), "string")
+    new, there = (ibis.table(ibis.Schema.from_pyarrow(columns_of(contract)), name=name) for name in (_NEW, _THERE))
+    arrived, days, again = (ibis.table({DAY: "date", **key}, name=name) for name in (_ARRIVED, _DAYS, _AGAIN))
     readable = [_landed(new, name).length() > 0 for name in source.key_columns]
-    arrived = stored(new.filter(readable).select(DAY, **_key_values(source, new)).drop_null(names).distinct())
+    came = new.filter(readable).select(DAY, **_key_values(source, new)).drop_null(names).distinct()
     known = there.select(DAY, **_key_values(source, there)).semi_join(arrived, names)
-    days = stored(arrived.union(known, distinct=True))
     spread = days.group_by(names).agg(first=days[DAY].min(), last=days[DAY].max())
-    return stored(days.semi_join(spread.filter(spread.first < spread.last), names))
+    found = (
+        came,
+        arrived.union(known, distinct=True),
+        days.semi_join(spread.filter(spread.first < spread.last), names),
+        _versions(source, new, again, came=True).union(_versions(source, there, again, came=False)),
+    )
+    return _Queries(*(str(ibis.to_sql(each, dialect="duckdb")) for each in found))
+
+
+def _over(new: str, there: str, asked: str) -> str:
+    rows = ", ".join(f'"{name}" AS NOT MATERIALIZED ({rows})' for name, rows in ((_NEW, new), (_THERE, there)))
+    return f"WITH {rows} FROM ({asked})"
 
 
 def _versions(source: Source, rows: ir.Table, again: ir.Table, *, came: bool) -> ir.Table:

@@ -19,5 +19,8 @@ REFRESH = "source-side refresh"
 
 def count_standing(metrics: Mapping[str, object], of: str = "") -> int:
     """Rows less deletions and the rows they cancel; metric names begin with ``of``."""
-    rows, deleted, markers = (metrics.get(f"{of}{each}") for each in ("rows", DELETED, DELETED_MARKERS))
-    return int(str(rows or 0)) - 2 * (int(str(deleted)) if deleted else 0) - 2 * (int(str(markers)) if markers else 0)
+    rows = int(str(metrics.get(f"{of}rows") or 0))
+    for each in (DELETED, DELETED_MARKERS):
+        if cancelled := metrics.get(f"{of}{each}"):
+            rows -= 2 * int(str(cancelled))
+    return rows

@@ -16,7 +16,7 @@ from backfill_assets import clock
 from backfill_assets.days import TableDay
 from backfill_assets.errors import PublicationRefused
 from backfill_assets.judge.compare import is_balanced
-from backfill_assets.judge.engine import engine, labelled_rows
+from backfill_assets.judge.engine import database, select_rows
 from backfill_assets.lakehouse.arrow_dataset import dataset_of
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.main_table import PARTITION_COLUMN, MainTable, of_days
@@ -126,14 +126,15 @@ def _require_same_rows(
     written: Sequence[AddedFile],
     columns: Mapping[date, pa.Schema],
 ) -> None:
-    with engine(threads=1) as duckdb:
+    with database(threads=1) as duckdb:
         for day, files in chosen.items():
             sides = {
                 1: [file.below(main.name) for file in files],
                 -1: [file.below(timeline.path) for file in written if file.day == str(day)],
             }
             compared = columns[day].append(pa.field(_SIDE, pa.int64()))
-            if not is_balanced(labelled_rows(duckdb, main.storage, compared, _SIDE, sides), _SIDE):
+            rows = select_rows(duckdb, main.storage, compared, _SIDE, sides)
+            if not is_balanced(duckdb, rows, compared, _SIDE):
                 raise PublicationRefused(f"Compacting {main.name} {day} changed its content; nothing was published.")
 
 

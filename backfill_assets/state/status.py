@@ -109,8 +109,8 @@ def _lies_elsewhere(source: Source, day: date, content: DayContent) -> bool:
 
 
 def _known_content(step: Step, table: str, day: date, observed: LogView) -> DayContent | Cause:
-    state = observed.states.get(TableDay(table, day))
-    physical, foreign = observed.now(TableDay(table, day)), Cause.FOREIGN_RAW if step.source else Cause.FOREIGN_WRITE
+    state = observed.states.get(key := TableDay(table, day))
+    physical, foreign = observed.now(key), Cause.FOREIGN_RAW if step.source else Cause.FOREIGN_WRITE
     if state is not None and state.content is not None:
         return state.content if state.physical == physical else foreign
     return Cause.MISSING if physical == fingerprints.EMPTY_DAY else foreign

@@ -311,7 +311,9 @@ def find_stale_days(seen: RepairContext, statuses: Statuses) -> tuple[list[Stale
 
 def _diagnosed(seen: RepairContext, step: Step, day: date, statuses: Statuses) -> StaleDay | None:
     """One diagnosis for all tables of a step, on the one with the gravest sign."""
-    signs = {name: _signs(seen, step, name, day, statuses[name].get(day)) for name in step.table_names}
+    each_table = ((name, _signs(seen, step, name, day, statuses[name].get(day))) for name in step.table_names)
+    if not (signs := {name: found for name, found in each_table if found}):
+        return None
     shown = {name: case.cause for name, each in signs.items() if (case := first_case(each))}
     cause = gravest(shown.values())
     if cause is None:
@@ -328,6 +330,8 @@ def _diagnosed(seen: RepairContext, step: Step, day: date, statuses: Statuses) -
 def _signs(seen: RepairContext, step: Step, table: str, day: date, status: Cause | None) -> Signs:
     """A sum that disagrees on a day with newer inputs is no sign."""
     watch, is_raw, found = seen.watches.get(TableDay(table, day)), step.source is not None, dict[Cause, str]()
+    if watch is None and status is None:
+        return found
     if watch and watch.lost:
         found[Cause.LOST_RAW if is_raw else Cause.LOST_FILES] = ""
     if watch and watch.holds_others:

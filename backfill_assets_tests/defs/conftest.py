@@ -10,6 +10,8 @@ from typing import Any
 
 import dagster as dg
 import pytest
+from alembic.config import Config
+from alembic.script import ScriptDirectory
 from dagster._core.definitions.sensor_definition import SensorExecutionData
 from dagster._core.execution.backfill import PartitionBackfill
 from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG
@@ -26,6 +28,23 @@ from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
 FIRST_DAY = date(2016, 12, 24)
 Run = Callable[..., dg.ExecuteInProcessResult]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def revisions_are_read_once() -> Iterator[None]:
+    """Dagster reads the 90 revisions of its schemas for each database that it makes: most of what an instance takes."""
+    read: dict[str | None, ScriptDirectory] = {}
+
+    def from_config(config: Config) -> ScriptDirectory:
+        place = config.get_main_option("script_location")
+        if place not in read:
+            read[place] = as_it_is(config)
+        return read[place]
+
+    as_it_is = ScriptDirectory.from_config
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(ScriptDirectory, "from_config", from_config)
+        yield
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from backfill_assets.days import TableDay
 from backfill_assets.defs import watchdogs
 from backfill_assets.defs.checks import HELD, NOT_RUN, WATCHDOG, check_key, gate_keys, verdict_of
 from backfill_assets.defs.dagster_internals import newest_evaluations, report_checks
+from backfill_assets.defs.sensors import shows_what_is
 from backfill_assets.defs.sensors.repairs import _failed_gates
 from backfill_assets.defs.sensors.shows_what_is import REPORTED_TAG, ShownDays, put_checks_right
 from backfill_assets.defs.watchdogs import JOB, STEP, newest_verdicts
@@ -172,21 +173,29 @@ def test_each_failed_run_is_put_right_once(place: Place) -> None:
     assert found and found.tags[REPORTED_TAG] == "16"
 
 
-def test_a_run_that_fails_after_many_that_began_later_is_put_right(place: Place) -> None:
+@pytest.fixture
+def looked_at(monkeypatch: pytest.MonkeyPatch) -> int:
+    """Runs that a look has at first, here a tenth of them."""
+    assert shows_what_is._NEWEST_RUNS == 40
+    monkeypatch.setattr(shows_what_is, "_NEWEST_RUNS", 4)
+    return 4
+
+
+def test_a_run_that_fails_after_many_that_began_later_is_put_right(place: Place, looked_at: int) -> None:
     """A stream that ends early is started again and again beside a long backfill."""
     run = place.planned()
-    for _ in range(45):
+    for _ in range(looked_at + 1):
         place.instance.add_run(dg.DagsterRun(job_name="stream", status=dg.DagsterRunStatus.FAILURE))
     place.put_right()
     place.instance.report_run_failed(run)
     assert place.put_right() == 16
 
 
-def test_runs_that_fail_all_at_once_are_all_put_right(place: Place) -> None:
+def test_runs_that_fail_all_at_once_are_all_put_right(place: Place, looked_at: int) -> None:
     """A full disk ends every run of a backfill within seconds, more than one look has at first."""
     run = place.planned()
     place.instance.report_run_failed(run)
-    for _ in range(90):
+    for _ in range(2 * looked_at + 1):
         other = dg.DagsterRun(job_name="other", status=dg.DagsterRunStatus.STARTED)
         place.instance.report_run_failed(place.instance.add_run(other))
     assert place.put_right() == 16

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backfill_assets.judge.compare import is_balanced
-from backfill_assets.judge.engine import engine, labelled_rows
+from backfill_assets.judge.engine import database, select_rows
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets_tests.judge.written_rows import InAStore
@@ -78,7 +78,8 @@ class Scales:
     ) -> bool:
         files = {weight: [self._written(rows) for rows in some] for weight, some in ((1, one), (-1, other))}
         columns = schema.append(pa.field("side", pa.int64()))
-        return is_balanced(labelled_rows(self._duckdb, storage(self._folder), columns, "side", files), "side")
+        rows = select_rows(self._duckdb, storage(self._folder), columns, "side", files)
+        return is_balanced(self._duckdb, rows, columns, "side")
 
     def _written(self, rows: pa.Table) -> AddedFile:
         path = f"{next(self._names)}.parquet"
@@ -95,7 +96,7 @@ def table(rows: Sequence[Row]) -> pa.Table:
 
 @pytest.fixture(scope="module")
 def scales() -> Iterator[Scales]:
-    with TemporaryDirectory() as folder, engine() as duckdb:
+    with TemporaryDirectory() as folder, database() as duckdb:
         yield Scales(duckdb, folder)
 
 

@@ -260,7 +260,7 @@ def test_a_key_that_is_no_value_takes_no_part(look: Look) -> None:
 
 def test_a_source_whose_day_is_part_of_its_key_has_none(look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
     """A rate of another day is another rate; and nothing is read to find that out."""
-    monkeypatch.setattr(keys, "engine", None)
+    monkeypatch.setattr(keys, "database", None)
     assert look([on(4, "2")], [on(1, "1")], replace(SOURCE, supersession_window_days=0)) == []
 
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backfill_assets.errors import InvalidRequest, SourceUnreadable
-from backfill_assets.judge.engine import engine
+from backfill_assets.judge.engine import database
 from backfill_assets.landing.odd_lines import as_plain_object
 from backfill_assets.landing.parquet_files import Parquet
 from backfill_assets.model.landed_format import VALUES, record_columns
@@ -162,22 +163,27 @@ _VALUES = {
 }
 
 
+@cache
+def _reading(kind: str) -> str:
+    import ibis
+
+    table = ibis.table({"n": "int64", "text": "string"}, name="landed")
+    return str(ibis.to_sql(table.select("n", value=parsed(table.text, kind)).order_by("n"), dialect="duckdb"))
+
+
 @pytest.mark.parametrize("name", _VALUES)
 def test_a_value_that_is_given_is_what_its_text_is_read_as(tmp_path: Path, name: str) -> None:
     """All values are given of those types that are written with the file's, and of others only right ones."""
-    import ibis
-
     values, always = _VALUES[name]
     path = written(tmp_path, {"a": values})
-    with engine(1) as connection:
+    with database(1) as connection:
         for kind, declared in _DECLARED.items():
             wanted = pa.schema([("a", declared)])
             batches = list(Parquet(zone="UTC").typed_records(path, ["a"], wanted))
             texts_ = pa.chunked_array([batch.column("fields").field("a") for batch in batches])
             given = [each["a"] for batch in batches for each in batch.column(VALUES).to_pylist()]
-            table = ibis.memtable(pa.table({"n": range(len(texts_)), "text": texts_}))
-            asked = table.select("n", value=parsed(table.text, kind)).order_by("n")
-            read = connection.to_pyarrow(asked).column("value").to_pylist()
+            connection.register("landed", pa.table({"n": range(len(texts_)), "text": texts_}))
+            read = [value for _, value in connection.execute(_reading(kind)).fetchall()]
             assert [each for each, value in zip(given, read, strict=True) if value is not None and each != value] == (
                 [] if kind in always else [None] * sum(value is not None for value in read)
             )

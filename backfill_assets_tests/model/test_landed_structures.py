@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import ibis
@@ -15,11 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.judge.engine import engine
+from backfill_assets.judge.engine import database
 from backfill_assets.model.canonical import canonical_text as by_spark
 from backfill_assets.model.declaration import require_landed_type
 from backfill_assets.model.landed_structures import plain_structure, structure_of
 from backfill_assets.model.landed_values import canonical_text, parsed
+from backfill_assets.spark.worker_queries import sql_of
 from backfill_assets_tests.strategies.how_many import drawn
 
 if TYPE_CHECKING:
@@ -74,11 +76,16 @@ LANDED: Sequence[tuple[str, str, str | None]] = [
 
 def found(kind: str, texts: Sequence[str | None]) -> list[dict[str, Any]]:
     """The value of each text, and what it counts as."""
-    with engine(threads=1) as connection:
-        rows = ibis.memtable(pa.table({"text": pa.array(texts, pa.string())}))
-        asked = rows.select(value=parsed(rows.text, kind), one=canonical_text(rows.text, kind))
-        rows_found: list[dict[str, Any]] = connection.to_pyarrow(asked).to_pylist()
-        return rows_found
+    with database(threads=1) as connection:
+        connection.register("landed", pa.table({"text": pa.array(texts, pa.string())}))
+        rows: list[dict[str, Any]] = connection.execute(_asked(kind)).to_arrow_table().to_pylist()
+        return rows
+
+
+@cache
+def _asked(kind: str) -> str:
+    rows = ibis.table({"text": "string"}, name="landed")
+    return sql_of(rows.select(value=parsed(rows.text, kind), one=canonical_text(rows.text, kind)))
 
 
 @pytest.mark.data

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import accumulate
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -31,26 +33,34 @@ SIZES = [0, 1, 3, 4, 7, 8, 9, 31, 32, 33, 63, 64, 100, 200]
 NAMES = ["a", "number=", "a name of more than thirty-two bytes", "sieben\u00fc", 'with "quotes"']
 
 
-def require_hashes(rows: Sequence[Row], names: Sequence[str] = ("a", "b", "c")) -> None:
+_chained = cache(chained_bytes)
+
+
+@pytest.fixture(scope="module")
+def duckdb() -> Iterator[Any]:
+    with database(1) as connection:
+        yield connection
+
+
+def require_hashes(duckdb: Any, rows: Sequence[Row], names: Sequence[str] = ("a", "b", "c")) -> None:
     """As the specification says of values, and of values with a name in front."""
     columns = {name: pa.array([row[place] for row in rows], pa.binary()) for place, name in enumerate(names)}
     quoted = ['"{}"'.format(name.replace('"', '""')) for name in names]
-    with database(1) as connection:
-        connection.register("rows", pa.table(columns))
-        of_values = f"spark_xxhash64({', '.join(quoted)})"
-        of_named = f"spark_xxhash64_of_named(struct_pack({', '.join(f'{each} := {each}' for each in quoted)}))"
-        found = connection.execute(f"SELECT {of_values}, {of_named} FROM rows").fetchall()  # noqa: S608 - names of ours
+    duckdb.register("rows", pa.table(columns))
+    of_values = f"spark_xxhash64({', '.join(quoted)})"
+    of_named = f"spark_xxhash64_of_named(struct_pack({', '.join(f'{each} := {each}' for each in quoted)}))"
+    found = duckdb.execute(f"SELECT {of_values}, {of_named} FROM rows").fetchall()  # noqa: S608 - names of ours
     with_names = (
-        [None if each is None else f"{name}=".encode() + each for name, each in zip(names, row, strict=True)]
+        tuple(None if each is None else f"{name}=".encode() + each for name, each in zip(names, row, strict=True))
         for row in rows
     )
-    expected = [(chained_bytes(row), chained_bytes(named)) for row, named in zip(rows, with_names, strict=True)]
+    expected = [(_chained(tuple(row)), _chained(named)) for row, named in zip(rows, with_names, strict=True)]
     assert found == expected
 
 
 @pytest.mark.data
 @pytest.mark.parametrize("most", SIZES)
-def test_values_of_any_length_have_the_hash_of_the_specification(most: int) -> None:
+def test_values_of_any_length_have_the_hash_of_the_specification(duckdb: Any, most: int) -> None:
     """More rows than DuckDB gives at once; of one length, of any up to it, and with nulls among them."""
     chance = random.Random(most)
 
@@ -59,23 +69,25 @@ def test_values_of_any_length_have_the_hash_of_the_specification(most: int) -> N
         return [[None if chance.random() < nulls else chance.randbytes(size) for size in row] for row in sizes]
 
     rows = [*values(0, most), *values(0, 0)] * 2
-    require_hashes([*rows, *values(0.5, 0), *rows, *values(0.5, most), *rows])
+    require_hashes(duckdb, [*rows, *values(0.5, 0), *rows, *values(0.5, most), *rows])
 
 
 @pytest.mark.data
 @pytest.mark.parametrize("name", NAMES)
-def test_a_name_of_any_length_is_in_front(name: str) -> None:
+def test_a_name_of_any_length_is_in_front(duckdb: Any, name: str) -> None:
     chance = random.Random(name)
     for size in SIZES:
-        require_hashes([[chance.randbytes(size)] for _ in range(3)], [name])
-    require_hashes([[chance.randbytes(chance.choice(SIZES))] for _ in range(100)], [name])
-    require_hashes([[each] for each in (None, b"", b"\x00", "\u00fc\U0001f600".encode(), b"x" * 100_000)], [name])
+        require_hashes(duckdb, [[chance.randbytes(size)] for _ in range(3)], [name])
+    require_hashes(duckdb, [[chance.randbytes(chance.choice(SIZES))] for _ in range(100)], [name])
+    require_hashes(
+        duckdb, [[each] for each in (None, b"", b"\x00", "\u00fc\U0001f600".encode(), b"x" * 100_000)], [name]
+    )
 
 
 @pytest.mark.data
-def test_rows_without_a_value_have_the_seed() -> None:
-    require_hashes([[None, None, None]] * 3)
-    require_hashes([[None, b"", None]] * 3)
+def test_rows_without_a_value_have_the_seed(duckdb: Any) -> None:
+    require_hashes(duckdb, [[None, None, None]] * 3)
+    require_hashes(duckdb, [[None, b"", None]] * 3)
 
 
 @pytest.mark.data

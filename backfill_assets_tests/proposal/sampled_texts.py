@@ -41,6 +41,14 @@ def typed_of(*texts: Any, name: str = "a_field") -> TypedField:
     return typed_field(profile_of(*texts, name=name), len(texts))
 
 
+def typed_in_one_sample(fields: Mapping[str, Sequence[Any]]) -> dict[str, TypedField]:
+    """:func:`typed_of` of each field; those with fewer values than others are not in the last rows."""
+    longest = max(map(len, fields.values()))
+    rows = [{name: texts[at] for name, texts in fields.items() if at < len(texts)} for at in range(longest)]
+    with sample_of(rows) as (read, kinds):
+        return {each.name: typed_field(each, len(fields[each.name])) for each in read.profile(kinds).fields}
+
+
 @dataclass(frozen=True)
 class RowsInPython:
     """Rows of typed values, counted as :class:`SampledRows` asks, in plain Python."""

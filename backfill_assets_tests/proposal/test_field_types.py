@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backfill_assets.proposal.field_types import evidence
-from backfill_assets_tests.proposal.sampled_texts import profile_of, typed_of
+from backfill_assets.proposal.field_types import TypedField, evidence
+from backfill_assets_tests.proposal.sampled_texts import profile_of, typed_in_one_sample, typed_of
 from backfill_assets_tests.strategies.how_many import drawn
 
 pytestmark = pytest.mark.data
@@ -49,10 +49,15 @@ PROPOSED: Mapping[str, tuple[tuple[Any, ...], str]] = {
 }
 
 
+@pytest.fixture(scope="module")
+def typed() -> dict[str, TypedField]:
+    """All of :data:`PROPOSED` and :data:`ASKED` are fields of one sample."""
+    return typed_in_one_sample({what: values for what, (values, _) in {**PROPOSED, **ASKED}.items()})
+
+
 @pytest.mark.parametrize("what", PROPOSED)
-def test_what_is_proposed(what: str) -> None:
-    values, kind = PROPOSED[what]
-    assert typed_of(*values).type == kind
+def test_what_is_proposed(typed: Mapping[str, TypedField], what: str) -> None:
+    assert typed[what].type == PROPOSED[what][1]
 
 
 ASKED: Mapping[str, tuple[tuple[Any, ...], str]] = {
@@ -64,25 +69,23 @@ ASKED: Mapping[str, tuple[tuple[Any, ...], str]] = {
     "no value": ((None, None), "what is it? It has no value in the sample"),
     "a word for none": ((1.5, "NA", 2), 'does "NA" say that there is no value? It is no number'),
     "nothing for none": (("2026-01-05", ""), 'does "" say that there is no value? It is no date'),
-    "addresses": (("a@b.de", "c@d.org"), "is a_field personal? Values look like e-mail addresses."),
-    "within objects": (({"mail": "a@b.de"},), "is a_field personal? Values have e-mail addresses in them."),
-    "machines": (("10.0.0.1", "10.0.0.2"), "is a_field personal? Values look like IP addresses."),
+    "addresses": (("a@b.de", "c@d.org"), "is addresses personal? Values look like e-mail addresses."),
+    "within objects": (({"mail": "a@b.de"},), "is within objects personal? Values have e-mail addresses in them."),
+    "machines": (("10.0.0.1", "10.0.0.2"), "is machines personal? Values look like IP addresses."),
     "free text": (("any", "thing"), ""),
 }
 
 
 @pytest.mark.parametrize("what", ASKED)
-def test_what_is_asked(what: str) -> None:
-    values, said = ASKED[what]
-    questions = typed_of(*values).questions
+def test_what_is_asked(typed: Mapping[str, TypedField], what: str) -> None:
+    said, questions = ASKED[what][1], typed[what].questions
     assert any(said in each for each in questions) if said else not questions
 
 
 def test_names_of_persons_become_tokens_unless_a_person_says_otherwise() -> None:
-    for name in ("email", "customer_name", "PhoneNumber", "client_ip", "name"):
-        assert typed_of("x", "y", name=name).personal, name
-    for name in ("product_name", "ship", "description", "shop"):
-        assert not typed_of("x", "y", name=name).personal, name
+    persons, others = ("email", "customer_name", "PhoneNumber", "client_ip", "name"), ("product_name", "ship", "shop")
+    found = typed_in_one_sample(dict.fromkeys((*persons, *others, "description"), ("x", "y")))
+    assert {name for name, each in found.items() if each.personal} == set(persons)
 
 
 def test_evidence_has_no_value_that_may_be_personal() -> None:

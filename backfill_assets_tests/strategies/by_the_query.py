@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from backfill_assets.model.declaration import Source
     from backfill_assets.model.refinement import Refinement
 
-PARTS = 3
+PARTS = 2
 
 
 def accepted(raw: DataFrame, asked: Refinement) -> DataFrame:
@@ -75,17 +75,19 @@ def require_as_by_python(raw: pa.Table, asked: Refinement) -> dict[str, int]:
             connection.raw_sql(f"CREATE OR REPLACE TEMP TABLE judged AS {connection.compile(asked.judged(held, part))}")
             return connection.table("judged")
 
-        tables = asked.tables(judge((0, 1)))
-        whole = {table: connection.to_pyarrow(rows) for table, rows in tables.items()}
-        queries = {table: connection.compile(rows) for table, rows in tables.items()}
-        parts = list[dict[str, pa.Table]]()
+        queries = {table: connection.compile(rows) for table, rows in asked.tables(judge((0, 1))).items()}
+
+        def found() -> dict[str, pa.Table]:
+            return {table: connection.con.execute(query).to_arrow_table() for table, query in queries.items()}
+
+        whole, parts = found(), list[dict[str, pa.Table]]()
         for part in range(PARTS):
             judge((part, PARTS))
-            parts.append({table: connection.con.execute(query).to_arrow_table() for table, query in queries.items()})
+            parts.append(found())
     for (table, by_python), contract in zip(expected.items(), contracts, strict=True):
         assert _types(whole[table].schema) == _types(columns_of(contract))
         require_same(whole[table], by_python)
-        require_same(pa.concat_tables(part[table].cast(whole[table].schema) for part in parts), by_python)
+        require_same(pa.concat_tables(part[table] for part in parts), by_python)
     return {table: len(of_table) for table, of_table in expected.items()}
 
 

@@ -10,7 +10,7 @@ from itertools import count
 
 import pytest
 
-from backfill_assets.days import TableDay
+from backfill_assets.days import DayRange, TableDay
 from backfill_assets.model.deletion import DELETED
 from backfill_assets.model.lateness import LATE_ROWS, Lateness
 from backfill_assets.state.diagnosis import Cause
@@ -36,14 +36,25 @@ def weeks() -> Lakehouse:
     return sound(WEEKS)
 
 
+@pytest.fixture(scope="module")
+def fortnight() -> Lakehouse:
+    """Each kill plays all of it again."""
+    return sound(DayRange(WEEKS.first, _day(11)))
+
+
+@pytest.fixture(scope="module")
+def whole_year() -> Lakehouse:
+    return sound(YEAR)
+
+
 @pytest.fixture
 def life(weeks: Lakehouse, memory: SimulatedStorage) -> Life:
     return Life.beginning(memory, weeks)
 
 
 @pytest.fixture
-def year(memory: SimulatedStorage) -> Life:
-    return Life.beginning(memory, sound(YEAR))
+def year(whole_year: Lakehouse, memory: SimulatedStorage) -> Life:
+    return Life.beginning(memory, whole_year)
 
 
 def _day(number: int) -> date:
@@ -360,18 +371,18 @@ def test_what_a_person_has_closed_is_over(life: Life) -> None:
 @pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", ["late", "content", "held back", "unusual"])
 def test_killed_at_every_call_there_is_one_repair_one_incident_and_one_word(
-    weeks: Lakehouse, name: str, every: int
+    fortnight: Lakehouse, name: str, every: int
 ) -> None:
     """A tick dies at each call to Dagster and to the storage: the next one ends as if none had died."""
     fault = REPAIRED[name][0] if name in REPAIRED else ESCALATED[name][0]
-    ends = {_how_it_ends(weeks, fault, die_at) for die_at in range(0, _CALLS, every)}
+    ends = {_how_it_ends(fortnight, fault, die_at) for die_at in range(0, _CALLS, every)}
     assert len(ends) == 1
 
 
-def _how_it_ends(weeks: Lakehouse, fault: Fault, die_at: int) -> tuple[object, ...]:
+def _how_it_ends(fortnight: Lakehouse, fault: Fault, die_at: int) -> tuple[object, ...]:
     """What was launched, what became of each incident, and what was told."""
     with lake_in_memory() as memory:
-        life = Life.beginning(memory, weeks)
+        life = Life.beginning(memory, fortnight)
         fault(life, _day(8))
         calls = count()
 
