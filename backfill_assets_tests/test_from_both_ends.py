@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
 from xdist.workermanage import WorkerController
 
+from backfill_assets_tests import from_both_ends
 from backfill_assets_tests.conftest import place_of_file
-from backfill_assets_tests.from_both_ends import FromBothEnds
+from backfill_assets_tests.from_both_ends import FromBothEnds, server_of
 
 FILES = [f"test_{name}.py" for name in "abcdefgh"]
 
@@ -61,7 +63,7 @@ def work(scheduling: FromBothEnds, processes: Sequence[Process]) -> None:
 
 @pytest.fixture
 def config(pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch) -> pytest.Config:
-    for name in ("tx", "loadscopereorder"):
+    for name in ("tx", "loadscopereorder", "markexpr"):
         monkeypatch.setattr(pytestconfig.option, name, getattr(pytestconfig.option, name, None), raising=False)
     return pytestconfig
 
@@ -85,6 +87,24 @@ def test_one_process_alone_begins_at_the_front(config: pytest.Config) -> None:
     scheduling, (process,) = dealt(config, 1)
     work(scheduling, [process])
     assert process.files() == "abcdefgh"
+
+
+@pytest.mark.parametrize(("asked", "front"), [("not long", ["aceg", "bd", "hf"]), ("long", ["ac", "bd", "hg"])])
+def test_files_that_ask_one_server_are_dealt_out_together_unless_they_are_in_full_size(
+    config: pytest.Config, monkeypatch: pytest.MonkeyPatch, asked: str, front: list[str]
+) -> None:
+    config.option.markexpr = asked
+    monkeypatch.setattr(from_both_ends, "server_of", lambda file: "a server" if file.name[5] in "ceg" else "")
+    scheduling, processes = dealt(config, 3)
+    assert [process.files() for process in processes] == front
+    work(scheduling, processes)
+    assert sorted("".join(process.files() for process in processes)) == list("abcdefgh")
+
+
+def test_a_server_is_known_by_the_fixtures_that_a_file_asks_for(pytestconfig: pytest.Config) -> None:
+    tests = Path(__file__).parent
+    files = ("spark/test_lookups.py", "stream/test_topic_stream.py", "stories/test_refresh.py", "not_there.py")
+    assert [server_of(tests / file) for file in files] == ["the Connect server", "the Kafka broker", "", ""]
 
 
 def test_files_on_spark_are_at_one_end_and_those_that_wait_for_processes_at_the_other() -> None:

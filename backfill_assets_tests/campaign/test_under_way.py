@@ -156,7 +156,7 @@ def test_a_list_of_open_plans_that_an_older_version_kept_is_believed_by_nobody(
     assert going(storage) == [PLAN.id] * (state == "staged")
     for name in (PLAN.id, "plan-00000000000000aa", "plan-", ".DS_Store"):
         storage.write_bytes(f"_plans/_open/{name}", b"\x00nonsense")
-        assert _all_commands(played) == told
+    assert _all_commands(played) == told
     shutil.rmtree(storage.uri("_plans/_open"))
     assert _all_commands(played) == told
 

@@ -46,7 +46,7 @@ def _by_day(rows: DataFrame) -> dict[date, Counter[str]]:
     return found
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, 2, pytest.param(3, marks=pytest.mark.long)])
 def test_spark_sees_what_delta_rs_sees(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     """Every table in the middle of a publication, newest and as readers of the last closed map pin it; by day as well.
 

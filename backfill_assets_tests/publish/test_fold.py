@@ -184,11 +184,11 @@ def test_a_stream_keeps_an_hour_of_commits(tmp_path: Path) -> None:
     """A process that slept on an older version loses a race, looks again, and publishes."""
     lake = Lake(tmp_path / "stream")
     log = lake.publisher().log
-    for number in range(20):
+    for number in range(12):
         lake.publish(f"batch-{number}", {"t": {D1: [f"row {number}"]}})
     asleep, state = log.head(), log.head().state
     assert trim(log, datetime.now(UTC)) == 0, "all of them are of this hour"
-    for number in range(20, 32):
+    for number in range(12, 20):
         lake.publish(f"batch-{number}", {"t": {D1: [f"row {number}"]}})
     later = datetime.now(UTC) + COMMITS_KEPT + timedelta(minutes=1)
     assert trim(log, later) > 30 and trim(log, later) == 0
@@ -202,7 +202,7 @@ def test_a_stream_keeps_an_hour_of_commits(tmp_path: Path) -> None:
 def test_no_question_opens_more_files_when_the_log_is_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files opened for each question, at two lengths of the log: seconds depend on the machine, files do not."""
     monkeypatch.setattr(log_fold, "FOLD_FROM_FILES", 64)
-    opened = {days: _opened(tmp_path / str(days), days) for days in (28, 84)}
+    opened = {days: _opened(tmp_path / str(days), days) for days in (28, 56)}
     print(opened)
     most = {
         "head": 1,

@@ -66,10 +66,11 @@ def test_gathering_moves_rows_and_loses_none(lake: Lake) -> None:
     assert lake.rows("raw")[D1] == sorted(f"r{number}" for number in range(9))
 
 
-def test_gathered_files_are_gathered_once_more_and_then_stay(lake: Lake) -> None:
+def test_gathered_files_are_gathered_once_more_and_then_stay(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """A question looks at a few files, and no month of a stream is written again as a whole."""
+    monkeypatch.setattr(log_fold, "GATHER_FROM", (4, 3))
     log = lake.publisher().log
-    for number in range(0, 42, 3):
+    for number in range(0, 24, 3):
         _stream(lake, 3, first=number)
         gather(log)
     rows = log_rows(log)

@@ -393,10 +393,10 @@ def test_a_day_of_many_deduplicated_rows_is_extended_where_none_can_be_a_duplica
     sales = streamed(with_rates, tmp_path / "home", spark)
     extended, looked_at = ("grown", ""), ("built", "it has so many deduplicated rows that they are looked at closely")
 
-    def bronze_of(*lines: Line) -> list[tuple[tuple[str, str], object]]:
+    def bronze_of(*lines: Line, steps: Sequence[Step] = STEPS[:1]) -> list[tuple[tuple[str, str], object]]:
         """What becomes of each day once ``lines`` have arrived, and the duplicates that it is said to have."""
         sales.arrive(lines)
-        result, contents = sales.follow(), sales.contents()["bronze_sales"]
+        result, contents = sales.follow(steps=steps), sales.contents()["bronze_sales"]
         assert not result.held_back and not result.left
         found = ways(result, "bronze_sales")
         return [(found[TableDay("bronze_sales", day)], contents[day][1].get("duplicates")) for day in DAYS]
@@ -412,6 +412,6 @@ def test_a_day_of_many_deduplicated_rows_is_extended_where_none_can_be_a_duplica
     assert found == [(looked_at, 1), (extended, 0)]
     found = bronze_of(*(line(n, version=1) for n in range(1, 4)), *newer(2))
     assert found == [(looked_at, 4), (extended, 0)]
-    (_, (way, duplicates)) = bronze_of(*newer(3), line(100, day=1, version=3))
+    (_, (way, duplicates)) = bronze_of(*newer(3), line(100, day=1, version=3), steps=STEPS)
     assert (way[0], duplicates) == ("built", 1), "a duplicate is for a whole build"
     assert_equal_to_a_rebuild(sales)

@@ -66,7 +66,7 @@ def test_a_lease_that_has_ended_or_was_given_back_is_in_nobody_s_way() -> None:
 def test_a_commit_that_is_lost_to_another_writer_is_made_again() -> None:
     """Who publishes is killed at each step; a writer without put-if-absent puts his own commit over the newest one."""
     lost = 0
-    for step in range(60, 260, 4):
+    for step in range(60, 260, 8):
         turns = [Turn("publisher-1", step, "dies"), Turn("overwriter-1", 12), Turn("publisher-2", 300)]
         played = play_turns(11, [turn.actor for turn in turns], turns)
         assert played.failure is None, f"{played.line}: {played.failure}"

@@ -34,8 +34,7 @@ FEW, MANY = (*range(1, 29), 36, 39), range(1, 2_001)
 BROKEN_WITHIN = range(20, 200)
 _PLAY = """
 from backfill_assets_tests.simulator.play import play_seed
-for seed in (3, 8):
-    print(play_seed(seed).digest)
+print(play_seed(3).digest)
 """
 
 
@@ -69,7 +68,7 @@ def test_the_same_seed_is_the_same_history_in_any_process() -> None:
         text=True,
         check=True,
     )
-    assert elsewhere.stdout.splitlines() == [play_seed(3).digest, play_seed(8).digest]
+    assert elsewhere.stdout.splitlines() == [play_seed(3).digest]
 
 
 SLEEPER = ["publisher-1", "reader-1", "engine-1", "builder-1", "time-1", "recoverer-1", "alterer-1"]

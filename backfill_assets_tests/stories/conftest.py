@@ -1,7 +1,12 @@
-"""Lakehouses that are built once a session; each story begins with a copy, which names its files relative to itself."""
+"""Lakehouses that are built by the first process of tests that needs them, for all processes of a run.
+
+Each story begins with a copy, which names its files relative to itself.
+"""
 
 from __future__ import annotations
 
+import fcntl
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -30,41 +35,62 @@ def workshop(tmp_path: Path, spark: SparkSession) -> Workshop:
     return Workshop(tmp_path, lambda: spark)
 
 
+def built_once(temporary: pytest.TempPathFactory, name: str, build: Callable[[Path], object]) -> Path:
+    """The home that ``build`` makes of a path that is not there. Processes wait for the one that is at it."""
+    base = temporary.getbasetemp()
+    homes = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "homes"
+    homes.mkdir(exist_ok=True)
+    home, half = homes / name, homes / f"{name}-half"
+    with (homes / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not home.exists():
+            shutil.rmtree(half, ignore_errors=True)
+            build(half)
+            half.rename(home)
+    return home
+
+
 @pytest.fixture(scope="session")
 def wrong_home(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
     """The home of nine days as the old logic made them, in many currencies, with all reports."""
-    home = tmp_path_factory.mktemp("wrong") / "home"
-    workshop = Workshop(home, lambda: spark)
-    workshop.land_synthetic(SyntheticSpec(days=DAYS, rows_per_day=30, seed=6, defects={}))
-    workshop.build_all(DAYS, "v1")
-    workshop.build_reports(DAYS)
-    return home
+
+    def build(home: Path) -> None:
+        workshop = Workshop(home, lambda: spark)
+        workshop.land_synthetic(SyntheticSpec(days=DAYS, rows_per_day=30, seed=6, defects={}))
+        workshop.build_all(DAYS, "v1")
+        workshop.build_reports(DAYS)
+
+    return built_once(tmp_path_factory, "wrong", build)
 
 
 @pytest.fixture(scope="session")
 def staged_home(wrong_home: Path, tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
     """``wrong_home`` with a campaign that is staged by the right logic, and waits for its cut-over."""
-    workshop = _copied(wrong_home, tmp_path_factory.mktemp("staged"), spark)
-    done = shadow(workshop.builder.lake, CAMPAIGN, steps(), RUN, print)
-    assert not [each for step in done for each in step.held_back]
-    return workshop.settings.home
+
+    def build(home: Path) -> None:
+        workshop = Workshop(shutil.copytree(wrong_home, home), lambda: spark)
+        done = shadow(workshop.builder.lake, CAMPAIGN, steps(), RUN, print)
+        assert not [each for step in done for each in step.held_back]
+
+    return built_once(tmp_path_factory, "staged", build)
 
 
 @pytest.fixture(scope="session")
 def righted_home(wrong_home: Path, tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
     """``wrong_home`` with the days of the right logic published over it."""
-    workshop = _copied(wrong_home, tmp_path_factory.mktemp("righted"), spark)
-    workshop.build_all(DAYS, "v2")
-    workshop.build_reports(DAYS)
-    return workshop.settings.home
+
+    def build(home: Path) -> None:
+        workshop = Workshop(shutil.copytree(wrong_home, home), lambda: spark)
+        workshop.build_all(DAYS, "v2")
+        workshop.build_reports(DAYS)
+
+    return built_once(tmp_path_factory, "righted", build)
 
 
 @pytest.fixture(scope="session")
 def rejected_home(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
     """The home of two days of sales of which four lines are quarantined, built down to every report."""
-    home = tmp_path_factory.mktemp("rejected") / "home"
-    land_and_build(Workshop(home, lambda: spark))
-    return home
+    return built_once(tmp_path_factory, "rejected", lambda home: land_and_build(Workshop(home, lambda: spark)))
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -128,12 +129,25 @@ IN_THE_WAY: Mapping[str, tuple[Mapping[str, str], Sequence[str], Sequence[str]]]
 }
 
 
+@pytest.fixture(scope="module")
+def landed_home(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
+    """The home of what the fact can be made of."""
+    workshop = Workshop(tmp_path_factory.mktemp("landed") / "home", lambda: spark)
+    land_days(workshop.settings.landing, FEW)
+    with pytest.MonkeyPatch.context() as patch:
+        declare(patch, ORDERS.dataset())
+        for table in ("raw_orders", "bronze_orders"):
+            workshop.build(table, FEW)
+    return workshop.settings.home
+
+
 @pytest.mark.parametrize("what", IN_THE_WAY)
 def test_what_is_in_the_way_goes_by_the_command_that_is_named(
-    workshop: Workshop, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+    landed_home: Path, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     """Each as Spark carries it out; then the table is taken over, and a rebuilt day is published into it."""
     declare(monkeypatch, ORDERS.dataset())
+    workshop = Workshop(shutil.copytree(landed_home, tmp_path / "home"), lambda: spark)
     work_with(monkeypatch, workshop)
     monkeypatch.setenv("BACKFILL_HOME", str(workshop.settings.home))
     properties, made_by, removed_by = IN_THE_WAY[what]
@@ -146,9 +160,6 @@ def test_what_is_in_the_way_goes_by_the_command_that_is_named(
         assert statement.format("...").removeprefix("ALTER TABLE ... ") in said
         spark.sql(statement.format(f"delta.`{theirs}`"))
     types("adopt", FACT, theirs, "--writers-stopped")
-    land_days(workshop.settings.landing, FEW)
-    for table in ("raw_orders", "bronze_orders"):
-        workshop.build(table, FEW)
     workshop.build(FACT, [FEW.first], force=True)
     assert _codes(workshop) == {"adopted", "v2"}
     rows = spark.read.format("delta").load(str(workshop.settings.lakehouse / FACT)).count()

@@ -19,6 +19,7 @@ from backfill_assets.examples.sample.synthetic import SyntheticSpec, synthesize
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publish.log import PublicationLog
 from backfill_assets.settings import Settings
+from backfill_assets.spark.connect_server import ConnectServer
 from backfill_assets_tests.conftest import CHILDREN_OF_TESTS
 from backfill_assets_tests.docs_commands import commands
 from backfill_assets_tests.stories.landed_lines import land_lines
@@ -37,10 +38,11 @@ def materialize(tmp_path: Path) -> Materialize:
     here = {"BACKFILL_HOME": str(tmp_path), "DAGSTER_HOME": str(home)}
     environment = mine | CHILDREN_OF_TESTS | here
 
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    def run(*arguments: str, spark: str = "") -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "dagster", "asset", "materialize", "-m", "backfill_assets.definitions"]
+        shared = {"SPARK_REMOTE": spark, "BACKFILL_SPARK_PROFILE": "connect"} if spark else {}
         return subprocess.run(
-            [*command, *arguments], env=environment, capture_output=True, text=True, timeout=300, check=False
+            [*command, *arguments], env=environment | shared, capture_output=True, text=True, timeout=300, check=False
         )
 
     return run
@@ -54,8 +56,13 @@ def _published(home: Path) -> dict[str, list[str]]:
     return found
 
 
-def test_ranges_and_days_succeed_and_a_failed_gate_fails_the_build(materialize: Materialize, tmp_path: Path) -> None:
-    """Three processes: a range of every daily table, a day whose gate fails, and days that are published already."""
+def test_ranges_and_days_succeed_and_a_failed_gate_fails_the_build(
+    materialize: Materialize, tmp_path: Path, connect_server_for_tests: ConnectServer
+) -> None:
+    """Three processes: a range of every daily table, a day whose gate fails, and days that are published already.
+
+    The first has its own Spark; the second uses one that is shared, as builds of CI may.
+    """
     settings = Settings.at(tmp_path)
     synthesize(SyntheticSpec(days=DAYS, rows_per_day=10, seed=4, defects={}), settings.landing)
     land_lines(settings.landing, BAD_DAY, "broken-till", 30, {"sales_value": "12,50"})
@@ -72,15 +79,16 @@ def test_ranges_and_days_succeed_and_a_failed_gate_fails_the_build(materialize: 
         assert _lines(built, f"{table}: {before[table][0]}..2017-02-28 come first: ") == 1
     assert_each_event_is_printed_once(built)
 
-    failed = materialize("--select", "raw_sales,bronze_sales,quarantine_sales", "--partition", str(BAD_DAY))
+    words = ("--select", "raw_sales,bronze_sales,quarantine_sales", "--partition", str(BAD_DAY))
+    failed = materialize(*words, spark=connect_server_for_tests.url)
     assert failed.returncode == 1, failed.stderr[-3000:]
-    for words in (
+    for said in (
         "bronze_sales: 1 day did not pass the gates, nothing was published",
         "bronze_sales 2017-03-04 few_rejected: 30 of 40 rows quarantined, for example",
         "sales_value: '12,50' is not a decimal(18,2), expected at most 20",
         "Ask the source to send corrected rows, in a new file or as events, then build this day again.",
     ):
-        assert words in failed.stdout + failed.stderr
+        assert said in failed.stdout + failed.stderr
     assert _published(tmp_path) == before | {"raw_sales": [str(day) for day in DAYS]}
 
     again = materialize(*_as_the_readme_has_it())

@@ -32,8 +32,8 @@ RANDOM_KILLS = int(os.environ.get("BACKFILL_RANDOM_KILLS", "20"))
 SEED = int(os.environ.get("BACKFILL_SEED", "6"))
 TRIES = 4
 """So many random moments are tried at most for each that is to hit."""
-BETWEEN_READS = 0.002
-"""A reader that never rests takes the processor from the process that it looks at."""
+BETWEEN_READS = 0.01
+"""A reader that never rests takes the processor from the process that it looks at; a read takes as long as this."""
 MUST_BE_HIT = {
     CrashPoint.LOG_READ,
     CrashPoint.TABLES_READ,

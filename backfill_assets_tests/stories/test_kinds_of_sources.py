@@ -105,6 +105,18 @@ def billing(
     return Billing(kind, workshop, type_on(workshop))
 
 
+FROM_BRONZE_ON = pytest.mark.parametrize(
+    "billing",
+    [
+        pytest.param(kind, id=kind.name, marks=pytest.mark.long if kind.name in ("csv", "parquet") else ())
+        for kind in KINDS
+    ],
+    indirect=True,
+)
+"""From bronze on all that landed is alike: at a small size JSON lines stand for the other formats."""
+
+
+@FROM_BRONZE_ON
 def test_a_campaign_is_approved_undone_and_brought_back(billing: Billing) -> None:
     """``campaign`` and ``undo``."""
     assert billing.amounts() == WRONG
@@ -119,6 +131,7 @@ def test_a_campaign_is_approved_undone_and_brought_back(billing: Billing) -> Non
     assert billing.amounts() == RIGHT
 
 
+@FROM_BRONZE_ON
 def test_what_is_built_is_rewound_and_what_was_sent_is_not(billing: Billing) -> None:
     """``rewind``."""
     billing.build("v2")
@@ -211,6 +224,7 @@ def test_a_column_that_is_new_is_told_or_left_alone(billing: Billing) -> None:
         billing.build()
 
 
+@FROM_BRONZE_ON
 def test_the_watchdog_reads_what_is_published_here(billing: Billing) -> None:
     """``watchdog``: a file of the fact is gone."""
     spark = billing.workshop.builder.lake.spark

@@ -80,11 +80,12 @@ def build_everything(workshop: Workshop, days: DayRange) -> None:
     workshop.build_reports(days)
 
 
-def built_from_scratch(workshop: Workshop, home: Path, days: DayRange) -> Workshop:
-    """A lakehouse that has only ever seen the landing zone as it is now."""
-    fresh = Workshop(home, workshop.builder.lake.spark)
+def built_from_scratch(workshop: Workshop, with_references: Path, home: Path) -> Workshop:
+    """A lakehouse that has only ever seen the landing zone as it is now, beside rates and products."""
+    fresh = Workshop(shutil.copytree(with_references, home), workshop.builder.lake.spark)
+    shutil.rmtree(fresh.settings.landing)
     shutil.copytree(workshop.settings.landing, fresh.settings.landing)
-    build_everything(fresh, days)
+    build_everything(fresh, DAYS)
     return fresh
 
 
@@ -110,16 +111,25 @@ REFERENCE = ("raw_fx_rates", "raw_products", "bronze_fx_rates", "bronze_products
 
 
 @pytest.fixture(scope="module")
-def built_home(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
-    """Four real days, of which one line is rejected and one moved to another day; built down to every report."""
-    workshop = Workshop(tmp_path_factory.mktemp("corrected") / "home", lambda: spark)
+def with_references(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
+    """Four real days have landed, of which one line is rejected and one moved; rates and products are published."""
+    workshop = Workshop(tmp_path_factory.mktemp("references") / "home", lambda: spark)
     land_slice(workshop, DAYS)
     correct(folder(workshop, FIRST) / "morning.jsonl.gz", lambda lines: [{**lines[0], "quantity": "-3"}, *lines[1:]])
     moved = {**read_lines(folder(workshop, FIRST) / "evening.jsonl.gz")[0], "updated_at": LATER}
     moved["transaction_timestamp"] = f"{SECOND}T10:00:00Z"
     correct(folder(workshop, SECOND) / "morning.jsonl.gz", lambda lines: [*lines, moved])
-    build_everything(workshop, DAYS)
+    workshop.build_rates(DAYS)
+    workshop.build_products(DAYS)
     return workshop.settings.home
+
+
+@pytest.fixture(scope="module")
+def built_home(with_references: Path, tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
+    """All of it, down to every report."""
+    home = shutil.copytree(with_references, tmp_path_factory.mktemp("corrected") / "home")
+    build_everything(Workshop(home, lambda: spark), DAYS)
+    return home
 
 
 @pytest.fixture
@@ -158,7 +168,7 @@ def correct_everything(workshop: Workshop) -> None:
 
 
 def test_a_corrected_source_ends_as_if_it_had_always_been_so(
-    sales: Workshop, backfill: Backfill, tmp_path: Path
+    sales: Workshop, backfill: Backfill, with_references: Path, tmp_path: Path
 ) -> None:
     raw, before = files(sales, "raw_sales"), sales.contents()
     correct_everything(sales)
@@ -197,7 +207,7 @@ def test_a_corrected_source_ends_as_if_it_had_always_been_so(
     assert fate["why"].endswith(f"; {FIRST} was not built since")
 
     build_everything(sales, DAYS)
-    fresh = built_from_scratch(sales, tmp_path / "fresh", DAYS)
+    fresh = built_from_scratch(sales, with_references, tmp_path / "fresh")
     assert_same_rows(sales, fresh)
     assert len(fresh.read(FACT, DayRange.of(FIRST))) == LINES_A_DAY - 3
     assert deleted(sales) == {FIRST: 5, SECOND: 1, THIRD: 2}
@@ -209,7 +219,7 @@ def deleted(workshop: Workshop) -> dict[object, object]:
 
 
 def test_a_plan_of_the_source_reads_it_again_and_publishes_together_what_is_built_of_it(
-    sales: Workshop, backfill: Backfill, tmp_path: Path
+    sales: Workshop, backfill: Backfill, with_references: Path, tmp_path: Path
 ) -> None:
     """A price is corrected and a line taken back; on another day a file is withdrawn. Both parts can be undone."""
     before, raw = checksums(sales, *TABLES), files(sales, "raw_sales")
@@ -241,7 +251,7 @@ def test_a_plan_of_the_source_reads_it_again_and_publishes_together_what_is_buil
 
     approved = backfill.json("approve", plan["plan"], "--yes")
 
-    assert_same_rows(sales, built_from_scratch(sales, tmp_path / "fresh", DAYS))
+    assert_same_rows(sales, built_from_scratch(sales, with_references, tmp_path / "fresh"))
     assert {table: sales.states(table) for table in REFERENCE} == others
     brought = {sales.states(table)[SECOND].publication for table in ("bronze_sales", FACT, "fact_daily_revenue")}
     assert brought == {approved["publication"]}

@@ -19,7 +19,7 @@ from backfill_assets_tests.workshop import Workshop
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FIRST, ALL_DAYS = date(2025, 1, 1), 400
+FIRST, ALL_DAYS = date(2025, 1, 1), 60
 WRONG = DayRange(FIRST, FIRST + timedelta(days=40))
 
 
@@ -31,8 +31,9 @@ def others(spark: SparkSession, tmp_path: Path) -> Callable[[str], object]:
         f"CREATE TABLE {table} (order_id STRING, email STRING, order_date DATE, amount DECIMAL(10,2)) USING delta "
         "PARTITIONED BY (order_date) TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
     )
-    row = "CAST(id AS STRING), CONCAT('u', id % 3, '@x.org'), DATE'2025-01-01' + CAST(id % 400 AS INT)"
-    spark.sql(f"INSERT INTO {table} SELECT {row}, CAST(id % 97 AS DECIMAL(10,2)) FROM range(1600)")  # noqa: S608
+    row = f"CAST(id AS STRING), CONCAT('u', id % 3, '@x.org'), DATE'{FIRST}' + CAST(id % {ALL_DAYS} AS INT)"
+    amount = "CAST(id % 97 AS DECIMAL(10,2))"
+    spark.sql(f"INSERT INTO {table} SELECT {row}, {amount} FROM range({4 * ALL_DAYS})")  # noqa: S608
     return lambda text: spark.sql(text.format(table))
 
 

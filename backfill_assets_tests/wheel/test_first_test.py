@@ -48,13 +48,23 @@ def test_the_test_of_a_new_project_passes_right_after_init(installed: Path, tmp_
     assert not (tmp_path / "shop" / ".data").exists(), "a test leaves the lakehouse of the project alone"
 
 
-def test_a_dataset_that_is_declared_wrong_lets_the_others_be_built(installed: Path, tmp_path: Path) -> None:
-    """The test of the other one builds its day; the one that asks for all declarations says what is wrong."""
+@pytest.mark.parametrize(
+    ("which", "passed"),
+    [
+        pytest.param(["-k", "declared or loads"], 1, id="without Spark"),
+        pytest.param([], 2, id="all", marks=pytest.mark.long),
+    ],
+)
+def test_a_dataset_that_is_declared_wrong_lets_the_others_be_built(
+    installed: Path, tmp_path: Path, which: list[str], passed: int
+) -> None:
+    """Dagster loads the other one, whose test builds its day; the one that asks for all says what is wrong."""
     typed(["-m", "backfill_assets.cli", "init", "shop"], tmp_path, installed)
     shop = tmp_path / "shop"
     typed(["-m", "backfill_assets.cli", "dataset", "new", "ferries"], shop, installed)
     declared = shop / "shop" / "datasets" / "ferries.py"
     declared.write_text(declared.read_text().replace("T.TimestampType", "T.TimstampType"))
-    seen = typed(["-m", "pytest", "-p", "no:cacheprovider", "-q", "--tb=line"], shop, installed, exit_code=1)
-    assert "1 failed, 2 passed" in seen
+    asked = ["-m", "pytest", "-p", "no:cacheprovider", "-q", "--tb=line", *which]
+    seen = typed(asked, shop, installed, exit_code=1)
+    assert f"1 failed, {passed} passed" in seen
     assert "The dataset ferries is left out: Entry is declared wrong in 2 places:" in seen
