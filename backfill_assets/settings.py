@@ -18,6 +18,7 @@ from backfill_assets.limits import BackfillLimits
 from backfill_assets.notice_routes import Route, parse_routes
 
 CONNECT_PORT = 15002
+LOG_FORMAT = "BACKFILL_LOG_FORMAT"
 _PACKAGE = Path(__file__).resolve().parent
 
 
@@ -100,6 +101,10 @@ class Settings:
     """A URL called every minute while all sensors work; may be secret."""
     repairs: str = ""
     """``days=100,money=5``, for ``RepairBounds``."""
+    clock_checked: bool = False
+    """Maintenance counts long pauses too: a person has checked this machine's clock."""
+    metrics_port: int | None = None
+    """Where ``backfill dev`` serves figures to Prometheus; None: it does not."""
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] | None = None) -> Settings:
@@ -132,6 +137,8 @@ class Settings:
             ui=_web_address(env, "BACKFILL_UI"),
             heartbeat=env["BACKFILL_HEARTBEAT"].strip() if _web_address(env, "BACKFILL_HEARTBEAT") else "",
             repairs=env.get("BACKFILL_REPAIRS", "").strip(),
+            clock_checked=_one_of(env, "BACKFILL_CLOCK", "guarded", "checked") == "checked",
+            metrics_port=_port(env, "BACKFILL_METRICS_PORT"),
         )
 
     @property
@@ -141,6 +148,22 @@ class Settings:
     @classmethod
     def at(cls, home: Path) -> Settings:
         return cls.from_environment({"BACKFILL_HOME": str(home)})
+
+
+def logs_as_json() -> bool:
+    return os.environ.get(LOG_FORMAT) == "json"
+
+
+def wants_lineage(environ: Mapping[str, str] | None = None) -> bool:
+    """Whether the settings of the OpenLineage client name a receiver: the environment, or its file, here or at home."""
+    env = os.environ if environ is None else environ
+    if env.get("OPENLINEAGE_DISABLED", "").strip().lower() == "true":
+        return False
+    if env.get("OPENLINEAGE_URL") or any(name.startswith("OPENLINEAGE__TRANSPORT") for name in env):
+        return True
+    file = "openlineage.yml"
+    places = (env.get("OPENLINEAGE_CONFIG", ""), file, Path("~/.openlineage", file).expanduser())
+    return any(place and Path(place).is_file() for place in places)
 
 
 def of_project(folder: Path, tool: str, key: str) -> str:
@@ -187,6 +210,13 @@ def _positive(text: str, variable: str) -> int:
     if not (text.isascii() and text.isdigit() and int(text) > 0):
         raise InvalidRequest(f"{variable} is {text!r}.", hint="It takes a whole number of days, at least 1.")
     return int(text)
+
+
+def _port(env: Mapping[str, str], variable: str) -> int | None:
+    text = env.get(variable, "").strip()
+    if text and not (text.isascii() and text.isdigit() and 0 < int(text) < 65536):
+        raise InvalidRequest(f"{variable} is {text!r}.", hint="It takes the number of a free port, such as 9464.")
+    return int(text) if text else None
 
 
 def _one_of(env: Mapping[str, str], variable: str, *choices: str) -> str:

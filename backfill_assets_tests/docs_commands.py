@@ -161,6 +161,8 @@ BY_ANOTHER_TEST: Mapping[str, str] = {
     f"backfill status {FACT} --on trial": _RUN_ON,
     f"backfill trace {TRACED} --on trial": _RUN_ON,
     "backfill timeline open trial": _REWIND,
+    "backfill metrics": "backfill_assets_tests/cli/verbs/test_metrics.py::"
+    "test_figures_are_printed_as_prometheus_reads_them",
     "backfill incident list": "backfill_assets_tests/cli/verbs/test_incident.py::"
     "test_those_for_a_person_come_first_and_those_of_the_week_last",
     "backfill incident acknowledge late-rows-bronze-sales-20170304-1 4h": "backfill_assets_tests/cli/verbs/"

@@ -24,6 +24,7 @@ About the machine:
 
 - ``machine``, ``mended_machine``: ``backfill doctor``, and ``--fix``.
 - ``maintenance``: chores, mended logs, notices.
+- ``metrics``: figures for monitoring.
 
 >>> from backfill_assets.answers.incidents import duration
 >>> str(duration("4h"))

@@ -23,11 +23,12 @@ from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.current_versions import gone_version, switch_notes
 from backfill_assets.model.declaration import Source, Step
 from backfill_assets.model.external_table import ExternalTable
+from backfill_assets.publish.lineage_outbox import INSTALL_LINEAGE, LINEAGE_MISSING, OPENLINEAGE, sent_up_to
 from backfill_assets.publish.log import PublicationLog, anything_published
-from backfill_assets.publish.places import failing_places
+from backfill_assets.publish.places import failing_place, failing_places
 from backfill_assets.publish.senders import APPRISE_MISSING, INSTALL_APPRISE
 from backfill_assets.report.answer import Answer, Fact, Tone, Toned, Worded
-from backfill_assets.settings import CONNECT_PORT, Settings
+from backfill_assets.settings import CONNECT_PORT, Settings, wants_lineage
 from backfill_assets.spark.class_archive import MAKE_IT, archive_file
 from backfill_assets.spark.connect_server import LOOPBACK
 from backfill_assets.spark.session import driver_memory, listens, profile
@@ -106,6 +107,7 @@ def _of_lakehouse(settings: Settings, catalog: Catalog) -> dict[str, Check]:
         "tables": partial(readable_tables, settings, catalog.table_names),
         "sensors": partial(sensors, settings),
         "notices": partial(notices, settings),
+        **({"lineage": partial(lineage, settings)} if wants_lineage() else {}),
         "versions": partial(current_versions, settings, catalog.steps),
         "logic": partial(logic_as_published, settings, catalog.steps),
     }
@@ -318,6 +320,17 @@ def notices(settings: Settings) -> MachineFinding:
         return MachineFinding("warn", APPRISE_MISSING, INSTALL_APPRISE)
     kinds = dict.fromkeys(route.kind for route in settings.notices)
     return MachineFinding("ok", f"told: {', '.join(kinds)}")
+
+
+def lineage(settings: Settings) -> MachineFinding:
+    """Only where a receiver is named."""
+    if find_spec("openlineage") is None:
+        return MachineFinding("warn", LINEAGE_MISSING, INSTALL_LINEAGE)
+    storage = Storage(str(settings.lakehouse))
+    if failing := failing_place(storage, OPENLINEAGE):
+        return MachineFinding("warn", failing.said("events"), f"{failing.next_step} To try again: {SEND}".strip())
+    sent = sent_up_to(storage)
+    return MachineFinding("ok", "no event was sent yet" if sent < 0 else f"sent up to entry {sent} of the log")
 
 
 def current_versions(settings: Settings, declared: Sequence[Step]) -> MachineFinding:

@@ -6,6 +6,7 @@
 - ``wiring``: settings, datasets, storage, publisher.
 - ``foreground``: builders with Spark, and progress.
 - ``campaigns``: what a campaign's commands share.
+- ``prometheus_text``: figures as Prometheus reads them.
 - ``dev``: processes of ``backfill dev``. ``running_dev``: how others find them.
 
 >>> from backfill_assets.cli.ids import matching

@@ -19,6 +19,7 @@ import click
 from backfill_assets import clock
 from backfill_assets.cli.running_dev import shared_spark
 from backfill_assets.cli.wiring import current_catalog, current_settings
+from backfill_assets.settings import logs_as_json
 from backfill_assets.text import escape_controls
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 _JAVA_OBJECTS = "py4j/java_gateway.py"
 _CONNECTIONS = "py4j/clientserver.py"
 _A_MOMENT_SECONDS = 0.01
+PROGRESS = "backfill_assets.progress"
 _IN_LOGS_TOO = ("Warning: ", "Waiting: ")
 
 
@@ -81,13 +83,17 @@ def run_info(command: str) -> RunInfo:
 
 def report_progress(message: str) -> None:
     """Print progress within a step on a terminal; in a log only warnings and waits."""
-    if message.startswith(_IN_LOGS_TOO):
+    if message.startswith(_IN_LOGS_TOO) or logs_as_json():
         report_step(message)
     elif sys.stderr.isatty():
         click.echo(f"  {escape_controls(message)}", err=True)
 
 
 def report_step(message: str) -> None:
+    if logs_as_json():
+        warns = message.startswith(_IN_LOGS_TOO[0])
+        logging.getLogger(PROGRESS).log(logging.WARNING if warns else logging.INFO, message)
+        return
     before = "  " if sys.stderr.isatty() else f"{clock.now():%H:%M:%SZ} "
     for line in message.split("\n"):
         click.echo(f"{before}{escape_controls(line)}", err=True)

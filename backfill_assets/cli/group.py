@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
@@ -16,7 +17,7 @@ from click.shell_completion import CompletionItem
 
 from backfill_assets.cli.wiring import LAKEHOUSE
 from backfill_assets.errors import BackfillError, UnknownVersion
-from backfill_assets.settings import lakehouse_path
+from backfill_assets.settings import LOG_FORMAT, lakehouse_path, logs_as_json, wants_lineage
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -36,6 +37,7 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
         "history": "List what was published and undone, by whom, newest first.",
         "trace": "Say where a number comes from, from its landed line on.",
         "incident": "List what went wrong by itself, and what is for you.",
+        "metrics": "Print figures for Prometheus, or write them to a file.",
     },
     "Timelines": {"timeline": "Try a version, or an earlier state, beside what is published."},
     "What came in": {
@@ -56,6 +58,8 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
 }
 """Each command's line in ``backfill --help``; its module in ``verbs`` has its name."""
 COMMANDS = {name: line for section in SECTIONS.values() for name, line in section.items()}
+PUBLISHING = ("run", "approve", "rollback", "timeline", "raw", "stream", "adopt", "maintain")
+"""After these, what is due of lineage is sent."""
 HELP = ["-h", "--help"]
 ADDED = "backfill.commands"
 
@@ -73,13 +77,14 @@ class CommandFailed(click.ClickException):
         super().__init__(message)
         # The context is gone when the error is shown.
         self.as_json = json_was_typed()
+        self.is_logged = False
 
     def show(self, file: Any = None) -> None:
         from backfill_assets.cli.output import say_error, say_error_as_json
 
         if self.as_json:
             say_error_as_json(self.message, self.exit_code, self.usage)
-        else:
+        elif not self.is_logged:
             say_error(self.message)
 
 
@@ -151,8 +156,50 @@ class CommandGroup(click.Group):
             raise click.NoSuchCommand(error.command_name, possibilities=command_names(), ctx=ctx) from None
 
     def invoke(self, ctx: click.Context) -> Any:
-        with errors_as_typed():
-            return super().invoke(ctx)
+        with logged_command(ctx), errors_as_typed():
+            found = super().invoke(ctx)
+            if ctx.invoked_subcommand in PUBLISHING and wants_lineage():
+                from backfill_assets.cli.output import deliver_lineage, typed_words
+
+                if "--dry-run" not in typed_words(ctx):
+                    deliver_lineage(at_once=ctx.invoked_subcommand == "maintain")
+            return found
+
+
+@contextmanager
+def logged_command(ctx: click.Context) -> Iterator[None]:
+    """With ``--log-format json``: when a command begins and ends, and which one each line is of. What was typed after
+    its name may be a person's key, and is left out.
+    """
+    if not logs_as_json():
+        yield
+        return
+    import logging
+
+    from backfill_assets import clock
+    from backfill_assets.cli.output import typed_words
+    from backfill_assets.report.json_log import COMMANDS, FIELDS, about
+
+    command = f"backfill {next((word for word in typed_words(ctx) if word in command_names()), '')}".rstrip()
+    log, began, code = logging.getLogger(COMMANDS), clock.seconds(), 1
+    with about(command=command):
+        log.info("%s begins", command)
+        try:
+            yield
+            code = 0
+        except click.exceptions.Exit as error:
+            code = error.exit_code
+            raise
+        except CommandFailed as error:
+            code = error.exit_code
+            error.is_logged = not error.as_json
+            if error.is_logged:
+                text, _, hint = error.message.partition("\n  -> ")
+                log.error(text, extra={FIELDS: {"hint": hint}})
+            raise
+        finally:
+            said = {"seconds": round(clock.seconds() - began, 3), "exit_code": code}
+            log.info("%s ended", command, extra={FIELDS: said})
 
 
 @contextmanager
@@ -165,7 +212,7 @@ def errors_as_typed() -> Iterator[None]:
     except CommandFailed:
         raise
     except (click.UsageError, UnknownVersion) as error:
-        if isinstance(error, UnknownVersion) or json_was_typed():
+        if isinstance(error, UnknownVersion) or json_was_typed() or logs_as_json():
             raise _typed_wrong(error) from error
         raise
     except click.Abort as error:
@@ -209,6 +256,15 @@ def _line(name: str) -> str:
     return COMMANDS[name] if name in COMMANDS else load_command(name).get_short_help_str(80)
 
 
+def _note_log_format(ctx: click.Context, param: click.Parameter, value: str) -> None:
+    os.environ.pop(LOG_FORMAT, None)
+    if value == "json":
+        from backfill_assets.report.json_log import install
+
+        os.environ[LOG_FORMAT] = value  # for what this command starts
+        install()
+
+
 def _note_lakehouse(ctx: click.Context, param: click.Parameter, value: Path | None) -> None:
     ctx.meta[LAKEHOUSE] = value
 
@@ -224,6 +280,15 @@ def _note_lakehouse(ctx: click.Context, param: click.Parameter, value: Path | No
     callback=_note_lakehouse,
     type=_Lakehouse(file_okay=False, path_type=Path),
     help="The lakehouse: a folder, or s3://bucket/prefix.  [default: BACKFILL_LAKEHOUSE, or .data/lakehouse]",
+)
+@click.option(
+    "--log-format",
+    expose_value=False,
+    callback=_note_log_format,
+    type=click.Choice(["text", "json"]),
+    envvar=LOG_FORMAT,
+    default="text",
+    help="json: a line of JSON for each step and error.  [default: BACKFILL_LOG_FORMAT, or text]",
 )
 @click.version_option(package_name="backfill-assets", prog_name="backfill")
 def main() -> None:

@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.text import Text
 
 from backfill_assets.report.answer import NOT_DONE, Answer
+from backfill_assets.settings import logs_as_json
 from backfill_assets.text import escape_controls
 
 if TYPE_CHECKING:
@@ -92,7 +93,8 @@ def awaited(what: str) -> Iterator[None]:
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = (SpinnerColumn("line"), TextColumn("{task.description}"), TimeElapsedColumn())
-    shown = Progress(*columns, console=console(stderr=True), transient=True, disable=not sys.stderr.isatty())
+    is_quiet = not sys.stderr.isatty() or logs_as_json()
+    shown = Progress(*columns, console=console(stderr=True), transient=True, disable=is_quiet)
     shown.add_task(f"{what} ...")
     begins = threading.Timer(_PATIENCE_SECONDS, shown.start)
     begins.daemon = True
@@ -191,6 +193,16 @@ def deliver_notices(settings: Settings, publisher: Publisher, *, at_once: bool =
     if not wants_json() and (found.sent or found.failed or found.waiting):
         say_answer(delivery_answer(found, settings.notices))
     return found
+
+
+def deliver_lineage(*, at_once: bool) -> None:
+    """Send the events of publications that are due; a failure is one line on stderr, and fails no command."""
+    from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher
+    from backfill_assets.publish.lineage_outbox import send_lineage
+
+    found = send_lineage(open_publisher(), current_settings(), current_catalog, at_once=at_once)
+    if words := str(found):
+        click.echo(escape_controls(words), err=True)
 
 
 def notice_sender(settings: Settings) -> Routed:

@@ -11,6 +11,7 @@ later Dagster differs. What each part gains over plain Dagster:
 - :func:`show_as_run`: the page of a stopped campaign is not green.
 - :func:`reload_code`: partitions end where data ends without a click on Reload.
 - :func:`begin_at_first_page`: the UI's address leads to ``start_here``.
+- :func:`log_to`: what runs and sensors print can be lines of JSON.
 
 ``python -m backfill_assets.defs.dagster_internals code-server start``, ``... daemon run`` and ``... webserver`` are
 Dagster's commands with these patches.
@@ -21,11 +22,12 @@ from __future__ import annotations
 import atexit
 import gc
 import json
+import logging
 import multiprocessing
 import os
 import sys
 import threading
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import forkserver
@@ -88,6 +90,23 @@ from backfill_assets.ui_addresses import FIRST_PAGE
 
 Target = AssetCheckEvaluationTargetMaterializationData
 CheckStatus = AssetCheckExecutionRecordStatus
+
+# ------------------------------------------------------------------ what is printed
+
+
+def log_to(handler: Callable[[], logging.Handler]) -> None:
+    """Runs, sensors and schedules of this process print by ``handler``; the UI's logs stay as they are."""
+    from dagster import _loggers
+    from dagster._core.definitions import instigation_logger
+
+    def console(name: str, level: str | int) -> logging.Logger:
+        found = logging.getLoggerClass()(name, level)
+        found.addHandler(handler())
+        return found
+
+    for module in (_loggers, instigation_logger):
+        module.create_console_logger = console  # type: ignore[attr-defined]
+
 
 # ------------------------------------------------------------------ checks of days
 

@@ -11,7 +11,7 @@ from dagster_shared.utils.warnings import disable_dagster_warnings
 
 from backfill_assets.defs.assets import step_assets
 from backfill_assets.defs.campaigns.jobs import campaign_jobs, campaign_sensor, campaign_spec
-from backfill_assets.defs.dagster_internals import batch_events
+from backfill_assets.defs.dagster_internals import batch_events, log_to
 from backfill_assets.defs.incidents import incident_job, incidents_spec, show_incidents
 from backfill_assets.defs.log_checks import log_checks_page
 from backfill_assets.defs.partitions import PartitionedTables, Partitions
@@ -29,7 +29,9 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.landing.data_days import DataDays
 from backfill_assets.model.catalog import Catalog, discover
 from backfill_assets.model.logic import logic_of
-from backfill_assets.settings import Settings
+from backfill_assets.report.json_log import install as log_as_json
+from backfill_assets.report.json_log import json_handler
+from backfill_assets.settings import Settings, logs_as_json
 from backfill_assets.text import suggest_or_list
 from backfill_assets.upkeep.bounds import RepairBounds
 
@@ -47,6 +49,9 @@ def backfill_definitions(
     wrong is left out, with a warning.
     """
     batch_events()
+    if logs_as_json():
+        log_as_json()
+        log_to(json_handler)
     catalog = datasets if isinstance(datasets, Catalog) else discover(datasets)
     for each in catalog.left_out:
         dg.get_dagster_logger("backfill").warning(str(each))

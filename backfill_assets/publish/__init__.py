@@ -32,9 +32,10 @@ Who sends a notice? It is worded by ``campaign/notice``, ``campaign/undo_publica
 
 - ``outbox``, ``due_notice``: kept until delivered.
 - ``delivery``, ``side_by_side``: sends what is due.
-- ``senders``, ``notice_forms``: mail, Slack and others; how it looks there.
+- ``senders``, ``notice_forms``: mail, Slack, others; how it looks there.
 - ``places``: pauses after failures.
 - ``endings``: who hears of an end.
+- ``lineage_outbox``, ``lineage_event``: OpenLineage.
 
 >>> from backfill_assets.publish.small_files import FULL, tier
 >>> tier(FULL - 1), tier(FULL), tier(FULL**2)

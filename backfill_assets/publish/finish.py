@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import logging
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
@@ -15,7 +16,7 @@ from backfill_assets import clock
 from backfill_assets.errors import BackfillError, InvalidRequest, PublicationRefused
 from backfill_assets.lakehouse.delta_log import AddedFile, LogState, VersionGone
 from backfill_assets.lakehouse.main_table import Files, MainTable, VersionPassed, of_days, read_afresh
-from backfill_assets.lakehouse.records import Outcome, Prepared
+from backfill_assets.lakehouse.records import Outcome, Prepared, Publication
 from backfill_assets.lakehouse.retry import Retry
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publish import readers_file
@@ -23,6 +24,9 @@ from backfill_assets.publish.crash_points import COMMITTED, FENCED, RESTORED, Cr
 from backfill_assets.publish.log import Head, OpenEntry, PublicationLog, entry_sequence
 from backfill_assets.publish.rows import Row, aborted_by_hand_row, aborting_rows, closed_rows
 from backfill_assets.publish.unreadable import require_newest
+from backfill_assets.text import format_ranges
+
+_log = logging.getLogger("backfill_assets.publish")
 
 
 class Finish:
@@ -230,6 +234,7 @@ class Finish:
                 done = mains if outcome == "done" else {}
                 schemas = {table: prepared.change(table).table_schema for table in done}
                 readers_file.renew(self.log, versions, mains, schemas)
+            _tell(publication, outcome, own)
         return closed
 
     def _own_version(self, prepared: Prepared, main: MainTable, outcome: Outcome) -> int:
@@ -255,6 +260,18 @@ class Finish:
                 "backfill maintain --abort PUBLICATION",
             )
         return main
+
+
+def _tell(publication: Publication, outcome: Outcome, versions: Mapping[str, int]) -> None:
+    if not _log.isEnabledFor(logging.INFO):
+        return
+    made = publication.provenance
+    days = {change.table: format_ranges(day.day for day in change.days) for change in publication.tables}
+    where = {"publication": publication.id, "kind": publication.kind, "run": made.run, "campaign": made.campaign}
+    if len(days) == 1:
+        [(where["table"], where["day"])] = days.items()
+    fields = {**where, "outcome": outcome, "days": days, "versions": versions}
+    _log.info("%s is closed: %s", publication.id, outcome, extra={"fields": fields})
 
 
 def _has_commit(main: MainTable, mark: Mark, outcome: Outcome) -> bool:

@@ -26,8 +26,11 @@ class FailingPlace(AuditRecord):
     again: datetime
 
     def __str__(self) -> str:
+        return self.said("notices")
+
+    def said(self, what: str) -> str:
         return (
-            f"{self.name} takes no notices since {_minute(self.since)} UTC. Last tried at {_minute(self.last)} UTC: "
+            f"{self.name} takes no {what} since {_minute(self.since)} UTC. Last tried at {_minute(self.last)} UTC: "
             f"{self.words.rstrip('.')}. Tried again from {_minute(self.again)} UTC on"
         )
 
@@ -42,9 +45,13 @@ def failing_places(storage: Storage, routes: Iterable[Route]) -> list[FailingPla
     return [kept[name] for name in names if name in kept]
 
 
+def failing_place(storage: Storage, name: str) -> FailingPlace | None:
+    return next((each for each in _places(storage).readable() if each.name == name), None)
+
+
 def note_failure(storage: Storage, name: str, why: NotDelivered, now: datetime) -> FailingPlace:
     """The log is never paused: trying it costs nothing."""
-    before = next((each for each in _places(storage).readable() if each.name == name), None)
+    before = failing_place(storage, name)
     failures = before.failures + 1 if before else 1
     found = FailingPlace(
         name=name,

@@ -5,6 +5,7 @@
 - ``fitting``: makes a table fit a terminal.
 - ``markdown``: for Dagster's UI and pull requests.
 - ``html``: one page without scripts.
+- ``json_log``: logs as lines of JSON.
 
 >>> from backfill_assets.report.answer import plain, shown, size
 >>> shown(size(1_468_006)), plain(size(1_468_006))

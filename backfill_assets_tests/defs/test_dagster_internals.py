@@ -287,3 +287,29 @@ def test_what_cannot_be_seen_is_left_alone(
 def test_another_process_with_the_same_number_is_not_the_run(own_instance: dg.DagsterInstance) -> None:
     """Numbers are given again: the first process of the machine is there always."""
     assert looked_at(own_instance, started(own_instance, 1)) is DagsterRunStatus.FAILURE
+
+
+def test_runs_and_sensors_print_by_another_handler(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without it, `BACKFILL_LOG_FORMAT=json` leaves Dagster's lines as text: take `log_to` out of `location.py`."""
+    from dagster import _loggers
+    from dagster._core.definitions import instigation_logger
+
+    for module in (_loggers, instigation_logger):
+        monkeypatch.setattr(module, "create_console_logger", module.create_console_logger)  # put back afterwards
+    said: list[str] = []
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            said.append(record.dagster_meta["orig_message"])  # type: ignore[attr-defined]
+
+    dagster_internals.log_to(Handler)
+
+    @dg.op
+    def speaks() -> None:
+        dg.get_dagster_logger().info("staged")
+
+    @dg.job
+    def speaking() -> None:
+        speaks()
+
+    assert speaking.execute_in_process().success and "staged" in said

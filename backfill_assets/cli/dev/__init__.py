@@ -6,4 +6,5 @@
 - ``dagster_home``: the folder of its instance.
 - ``dev_log``: what a person needs of the log.
 - ``letters``: serves letters about differences.
+- ``metrics_server``: serves figures to Prometheus.
 """

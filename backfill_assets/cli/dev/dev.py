@@ -188,6 +188,7 @@ def serve(settings: Settings, port: int, location: Location, commands: DagsterCo
     }
     try:
         require_place(settings, port)
+        _require_metrics(settings)
         variables |= {"DAGSTER_HOME": str(dagster_home(settings)), "DAGSTER_IS_DEV_CLI": "1"}
         log = DevLog(settings.home / _LOG, _say)
         with (
@@ -202,6 +203,7 @@ def serve(settings: Settings, port: int, location: Location, commands: DagsterCo
             workspace = Path(folder) / "workspace.yaml"
             beside = [
                 start.part("letters", serve_letters, lambda: answers(letters)),
+                *_metrics(settings, start),
                 *_dagster(commands or DagsterCommands(), location, workspace, port, start),
             ]
             threading.Thread(target=_say_next_ticks, args=(settings, port), daemon=True).start()
@@ -262,6 +264,26 @@ def _dagster(
         start.part("daemon", (*commands.daemon, "-w", str(workspace))),
         DevPart("UI", start_ui, is_ready=lambda: answers(ui_port)),
     ]
+
+
+def _require_metrics(settings: Settings) -> None:
+    if settings.metrics_port is not None:
+        from backfill_assets.cli.prometheus_text import require_extra
+
+        require_extra()
+        if answers(settings.metrics_port):
+            raise InvalidRequest(
+                f"Port {settings.metrics_port} is taken by another program.",
+                hint="End it, or name another port in BACKFILL_METRICS_PORT.",
+            )
+
+
+def _metrics(settings: Settings, start: _Start) -> list[DevPart]:
+    if (port := settings.metrics_port) is None:
+        return []
+    _say(f"Prometheus finds figures on http://{LOOPBACK}:{port}/metrics.")
+    serves = (*_PYTHON, "backfill_assets.cli.dev.metrics_server", str(port))
+    return [start.part("metrics", serves, lambda: answers(port))]
 
 
 def letters_port(ui_port: int) -> int:

@@ -1,7 +1,7 @@
 """One module for each command, imported when it is called. What a command computes is elsewhere.
 
 - Work: ``plan``, ``run``, ``diff``, ``approve``, ``rollback``.
-- Look: ``status``, ``show``, ``history``, ``trace``, ``incident``, ``sql``.
+- Look: ``status``, ``show``, ``history``, ``trace``, ``incident``, ``sql``, ``metrics``.
 - Beside main: ``timeline``.
 - What came in: ``raw``, ``stream``.
 - Set up: ``init``, ``doctor``, ``dataset``, ``adopt``, ``maintain``, ``dev``, ``spark``, ``ui``, ``docs``.

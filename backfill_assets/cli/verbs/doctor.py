@@ -45,6 +45,9 @@ def doctor(ctx: click.Context, fix: bool) -> None:
                                 for DATASET from warning quiet 22:00-07:00     [log]
       BACKFILL_SMTP_USER        with BACKFILL_SMTP_PASSWORD, for mail
       BACKFILL_HEARTBEAT        an address called while every sensor runs well
+      BACKFILL_METRICS_PORT     where `backfill dev` serves figures to Prometheus
+      OPENLINEAGE_URL           takes an event of each publication; needs
+                                backfill-assets[lineage]
       BACKFILL_BREAKER          stops a backfill: errors=20%,slower=10,core_seconds=none
       BACKFILL_SHARED_SPARK     never: not the Spark of a running `backfill dev`   [use]
       BACKFILL_UI               Dagster's UI, if `backfill dev` did not start it

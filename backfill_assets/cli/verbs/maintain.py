@@ -15,7 +15,6 @@ from backfill_assets.text import format_count
 
 @click.command()
 @dry_run
-@click.option("--clock-checked", is_flag=True, help="Count long pauses too: you have checked this machine's clock.")
 @click.option("--send-notices", is_flag=True, help="Send the notices that are due, and do nothing else.")
 @click.option(
     "--abort",
@@ -32,7 +31,6 @@ from backfill_assets.text import format_count
 @as_json
 def maintain(
     dry_run: bool,
-    clock_checked: bool,
     send_notices: bool,
     abort: str | None,
     mend: str | None,
@@ -51,7 +49,7 @@ def maintain(
     REASON is for the history, with --abort and --mend.
 
     Files that a rollback window, an open plan or a pinned version needs are kept. Starts no Spark. Readers and writers
-    can work meanwhile.
+    can work meanwhile. BACKFILL_CLOCK=checked counts long pauses too: you have checked this machine's clock.
 
     --abort: first stop the process that makes the publication. Its days get back what they held before; days that
     another writer has changed since are left alone. A table that accepts no commit is left as it is and named. The
@@ -71,16 +69,16 @@ def maintain(
     elif send_notices:
         _send_notices(dry_run)
     else:
-        _maintain(dry_run, clock_checked)
+        _maintain(dry_run)
 
 
-def _maintain(dry_run: bool, clock_checked: bool) -> None:
+def _maintain(dry_run: bool) -> None:
     from backfill_assets.answers.maintenance import maintenance_answer
     from backfill_assets.upkeep.maintenance import Done, Maintenance
 
     settings = current_settings()
     tables = current_catalog().table_names
-    found = Maintenance(open_publisher(), tables, settings.timeline_days, clock_checked)
+    found = Maintenance(open_publisher(), tables, settings.timeline_days, settings.clock_checked)
     tasks = found.plan()
     done = [Done(task, "") for task in tasks] if dry_run else found.carry_out(tasks, report_progress)
     say_answer(maintenance_answer(done, dry_run=dry_run))

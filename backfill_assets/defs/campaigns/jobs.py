@@ -57,6 +57,7 @@ from backfill_assets.plan.keep import look_again, observe_context_of, plan_and_k
 from backfill_assets.plan.records import PlanRequest, Scope
 from backfill_assets.plan.waves import Shares
 from backfill_assets.publish.delivery import deliver
+from backfill_assets.publish.lineage_outbox import send_lineage
 from backfill_assets.publish.log import PublicationLog, anything_published
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.publish.senders import log_writer, sender_of
@@ -370,7 +371,9 @@ def campaign_sensor() -> dg.SensorDefinition:
 def _tick(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorResult:
     sender = sender_of(backfill.settings.notices, log_writer(context.log))
     seen: dict[str, str] = json.loads(context.cursor or "{}")
-    words = [f"notice {key}: not delivered: {why}" for key, why in deliver(Publisher(backfill.storage), sender).failed]
+    publisher = Publisher(backfill.storage)
+    words = [f"notice {key}: not delivered: {why}" for key, why in deliver(publisher, sender).failed]
+    words += filter(None, [str(send_lineage(publisher, backfill.settings, lambda: backfill.catalog))])
     requests, log = [], PublicationLog(backfill.storage)
     for name, newest in newest_entries(backfill.storage).items():
         published = cache(partial(newest_publications, log, [name]))

@@ -40,6 +40,7 @@ from backfill_assets_tests.defs.campaigns.campaigns import FACT, RANGE, campaign
 from backfill_assets_tests.defs.conftest import evaluate_tick, shown_on
 from backfill_assets_tests.defs.fake_builder import resources_of
 from backfill_assets_tests.defs.small_dataset import SMALL_CATALOG, SMALL_TABLES
+from backfill_assets_tests.publish.test_lineage_outbox import receiving
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
 NAME = campaign_of(plan().id)
@@ -272,6 +273,19 @@ def test_damaged_plans_and_notices_hold_up_no_other(dagster_instance: dg.Dagster
     words = str(world.tick().skip_message)
     assert f"{lost.campaign}: cannot be carried on: There is no plan" in words
     assert "notice a: not delivered: " in words and "_outbox/due/a.json is damaged" in words
+
+
+def test_the_sensor_tells_lineage_and_says_that_a_receiver_is_down(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lakehouse, day = SmallLakehouse(Settings.at(world.home).lakehouse), date(2017, 3, 1)
+    lakehouse.publish("p1", {"bronze_sales": {day: [1]}})
+    with receiving() as receiver:
+        monkeypatch.setenv("OPENLINEAGE_URL", receiver.url)
+        assert world.tick().skip_message == "No campaign is under way."
+    assert receiver.publications == ["p1"]
+    lakehouse.publish("p2", {"bronze_sales": {day: [2]}})
+    assert "openlineage takes no events since" in str(world.tick().skip_message)
 
 
 def test_of_campaigns_that_are_over_only_the_last_entry_is_read(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
