@@ -43,6 +43,7 @@ def test_each_page_that_messages_name_is_within_the_package(wheel: ZipFile) -> N
     assert [text for text in messages if re.search(r"[a-z]\.md\b", text)] == [], "it is a file of the repository"
     there = {name.removeprefix("backfill_assets/docs/") for name in wheel.namelist() if "/docs/" in name}
     assert {f"{page}.md" for page in pages()} <= there, "the list of an installed package is that of the repository"
+    assert "grafana.json" in there
 
 
 def _messages() -> Iterator[str]:
