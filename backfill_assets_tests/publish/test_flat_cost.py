@@ -18,7 +18,7 @@ def _cost(stream: Stream) -> Cost:
     return Cost(0, 0, sum(cost.opened for cost in costs), sum(cost.bytes for cost in costs))
 
 
-@pytest.mark.parametrize("batches", [32, pytest.param(400, marks=pytest.mark.long)])
+@pytest.mark.parametrize("batches", [64, pytest.param(400, marks=pytest.mark.long)])
 def test_a_batch_reads_no_more_when_the_log_is_longer(tmp_path: Path, batches: int) -> None:
     """Batch 10 and one far later. Without compaction a batch reads every file's add of today several times."""
     stream = Stream(tmp_path, keep_small)
