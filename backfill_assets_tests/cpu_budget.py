@@ -60,6 +60,11 @@ def count() -> float:
     return min(took)
 
 
+def at_pace(pace: float) -> float:
+    """What a second of this core counts as now."""
+    return min(1.0, PACE / pace)
+
+
 class CpuBudget:
     """A plugin of pytest. Processes are looked at only where a test of another tier begins: that takes milliseconds."""
 
@@ -86,8 +91,8 @@ class CpuBudget:
 
     def _charge(self) -> None:
         now, pace = self._used(), self._count()
-        took, at_pace = max(0.0, now - self._charged), min(1.0, 2 * PACE / (self._pace + pace))
-        self.seconds.update({self._tier: took * at_pace, AS_IT_WAS: took})
+        took, counts = max(0.0, now - self._charged), at_pace((self._pace + pace) / 2)
+        self.seconds.update({self._tier: took * counts, AS_IT_WAS: took})
         self._charged, self._pace = self._used(), pace
 
     @pytest.hookimpl(optionalhook=True)

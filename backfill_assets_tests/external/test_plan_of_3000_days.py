@@ -19,6 +19,7 @@ from backfill_assets.model.external_table import ExternalTable
 from backfill_assets.plan.keep import plan_and_keep
 from backfill_assets.plan.records import Plan, PlanRequest, Scope
 from backfill_assets.settings import Settings
+from backfill_assets_tests.cpu_budget import at_pace, count
 from backfill_assets_tests.external.hand_written import HandWritten, add, column
 
 pytestmark = pytest.mark.data
@@ -59,10 +60,10 @@ def catalog_of(location: Path) -> Catalog:
 
 @contextmanager
 def within(seconds: float) -> Iterator[None]:
-    """Of the processor: other processes may be beside it."""
+    """Of the processor at the pace of the budgets: other processes may be beside it."""
     started = time.process_time()
     yield
-    taken = time.process_time() - started
+    taken = (time.process_time() - started) * at_pace(count())
     assert taken < seconds, f"it took {taken:.1f} s"
 
 

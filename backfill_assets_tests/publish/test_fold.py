@@ -202,7 +202,7 @@ def test_a_stream_keeps_an_hour_of_commits(tmp_path: Path) -> None:
 def test_no_question_opens_more_files_when_the_log_is_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files opened for each question, at two lengths of the log: seconds depend on the machine, files do not."""
     monkeypatch.setattr(log_fold, "FOLD_FROM_FILES", 64)
-    opened = {days: _opened(tmp_path / str(days), days) for days in (28, 56)}
+    opened = {days: _opened(tmp_path / str(days), days) for days in (28, 84)}
     print(opened)
     most = {
         "head": 1,

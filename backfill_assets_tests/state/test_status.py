@@ -17,6 +17,7 @@ from backfill_assets.model.declaration import Reads, Step, Table, Version
 from backfill_assets.state.diagnosis import Cause
 from backfill_assets.state.observed import LogView
 from backfill_assets.state.status import day_statuses
+from backfill_assets_tests.cpu_budget import at_pace, count
 from backfill_assets_tests.plan.world import STEPS, TABLES, D, World
 
 FRESH, MISSING, FOREIGN = None, Cause.MISSING, Cause.FOREIGN_WRITE
@@ -218,5 +219,5 @@ def test_25_years_of_seven_tables_take_well_under_two_seconds() -> None:
     observed = LogView({TableDay(table, day): state for table in TABLES for day in days}, files, files)
     started = time.process_time()
     found = day_statuses(STEPS, observed)
-    assert time.process_time() - started < 1.5
+    assert (time.process_time() - started) * at_pace(count()) < 1.5
     assert sum(map(len, found.values())) == len(days) * len(TABLES)

@@ -100,7 +100,7 @@ def test_what_plan_files_would_do_is_the_comment_of_a_pull_request(
     assert (folder / "comment.md").read_text() == (
         "| plan | plan -f backfills --check --markdown |\n1 finding stops it\n"
     )
-    assert (folder / "called").read_text() == "pr comment 7 --body-file plans.md --edit-last --create-if-none\n"
+    assert (folder / "called").read_text() == "pr comment 7 --body-file plans.txt --edit-last --create-if-none\n"
 
 
 THEIRS = {
