@@ -294,7 +294,11 @@ def test_a_process_that_is_killed_while_threads_send_leaves_nothing_out(lake: La
         there = f"webhook:{web.url}"
         routes = f"{there}; webhook:http://127.0.0.1:{_port(hanging)}/x"
         process = subprocess.Popen([sys.executable, "-c", _DELIVERS, str(lake.root), routes])
-        _wait_until(lambda: [each for each in lake.storage.files("_outbox/routes") if not each.path.endswith(".tmp")])
+        _wait_until(
+            lambda: [
+                each for each in lake.storage.files("_outbox/routes", recursive=True) if not each.path.endswith(".tmp")
+            ]
+        )
         process.send_signal(signal.SIGKILL)
         process.wait()
         hung = next(each for each in parse_routes(routes) if each.where.endswith("/x"))
