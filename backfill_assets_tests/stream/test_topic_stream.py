@@ -356,6 +356,7 @@ def test_what_waits_is_shown_as_the_topic_is_now_also_of_a_partition_that_is_new
     reading.look()
     waiting = {each.partition: (each.position, each.end, each.lag) for each in reading.positions}
     assert waiting == {f"{topic.name}/{n}": each for n, each in enumerate([(2, 2, 0), (2, 8, 6), (0, 1, 1)])}
+    assert kafka_broker.read_by(reading.group, topic.name) == {0: 2, 1: 2}, "what raw has read, not what there is"
     stream.run()
     assert stream.read() == topic.sent
 

@@ -24,7 +24,20 @@ if TYPE_CHECKING:
     from backfill_assets.stream.reporter import StreamEvent
 
 
-@click.command()
+_BEGINNING = "--from-beginning"
+
+
+class _DayMayFollow(click.Command):
+    """TABLE after ``--from-beginning`` is no day."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, [*args])
+        except click.MissingParameter:
+            return super().parse_args(ctx, [f"{_BEGINNING}=" if each == _BEGINNING else each for each in args])
+
+
+@click.command(cls=_DayMayFollow)
 @table_argument
 @click.option(
     "--from",
@@ -35,7 +48,7 @@ if TYPE_CHECKING:
     help="landing, or kafka://HOST:PORT/TOPIC.",
 )
 @click.option(
-    "--from-beginning",
+    _BEGINNING,
     is_flag=False,
     flag_value="",
     default=None,

@@ -130,6 +130,8 @@ def test_what_cannot_be_streamed_is_refused_before_spark_starts(
     assert "A day to begin at is for topics: from landing, a stream reads all files" in refused
     assert "Leave the day of --from-beginning out" in refused
     assert "'soon' is not a day" in backfill(*stream, topic, "--from-beginning", "soon", exit_code=1).stderr
+    assert "'rw_sales'" in backfill("stream", "--from-beginning", "rw_sales", "--from", topic, exit_code=1).stderr
+    assert "Missing argument 'TABLE'" in backfill("stream", "--from-beginning", exit_code=2).stderr
     assert "--new-topic is for topics" in backfill(*stream, "landing", "--new-topic", exit_code=1).stderr
     assert "is not a rate" in backfill(*stream, "landing", "--rate", "fast", exit_code=1).stderr
     assert "fact_daily_revenue is no raw table" in backfill("stream", "fact_daily_revenue", exit_code=1).stderr
