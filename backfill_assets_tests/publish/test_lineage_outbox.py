@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import os
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from backfill_assets.publish.places import SHORTEST
 from backfill_assets.settings import Settings, wants_lineage
 from backfill_assets_tests.death import Died
 from backfill_assets_tests.protocol.lake import D1, Lake, dying_at
+from backfill_assets_tests.web_server import served
 
 pytestmark = pytest.mark.protocol
 """They start servers."""
@@ -71,17 +71,9 @@ def receiving(port: int = 0) -> Iterator[Receiver]:
         def log_message(self, *args: object) -> None:
             """Quiet."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
-    server.handle_error = lambda *_: None  # type: ignore[method-assign]  # it has closed the connection itself
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    state.url = f"http://127.0.0.1:{server.server_port}"
-    try:
+    with served(Handler, port) as url:
+        state.url = url
         yield state
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 @pytest.fixture

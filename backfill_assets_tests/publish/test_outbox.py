@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import threading
 import time
 from base64 import b64encode
 from collections import Counter
@@ -13,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +40,7 @@ from backfill_assets.publish.senders import (
 from backfill_assets_tests.death import Died
 from backfill_assets_tests.protocol.audit import delivered_keys
 from backfill_assets_tests.protocol.lake import D1, D2, Lake, dying_at
+from backfill_assets_tests.web_server import served
 
 NOTICE = Notice(title="March is right now", lines=("revenue -0.4 %",), reports=("u",), undo="backfill rollback p1")
 DUE = DueNotice("p1", NOTICE)
@@ -287,16 +287,9 @@ def serving(*answers: int | str) -> Iterator[Server]:
         def log_message(self, *args: object) -> None:
             """Quiet."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    state.url = f"http://127.0.0.1:{server.server_port}/hook?token=secret"
-    try:
+    with served(Handler) as url:
+        state.url = f"{url}/hook?token=secret"
         yield state
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def test_a_web_server_that_fails_redirects_and_sleeps_gets_it_in_the_end(lake: Lake) -> None:

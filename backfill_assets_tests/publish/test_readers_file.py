@@ -13,11 +13,14 @@ import pyarrow as pa
 import pytest
 
 from backfill_assets import clock
+from backfill_assets.campaign.rollback import roll_back
+from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publish import readers_file
+from backfill_assets.publish.compact import compact
 from backfill_assets.publish.log import PublicationLog
-from backfill_assets.publish.publisher import CrashPoint
+from backfill_assets.publish.publisher import CrashPoint, Published
 from backfill_assets.publish.readers_file import FILE, duckdb_type, is_kept, keep_readers_file, view_of
 from backfill_assets_tests.small_lakehouse import SmallLakehouse, table_of
 
@@ -60,6 +63,19 @@ def test_it_shows_each_publication_and_who_opened_it_keeps_one(lakehouse: SmallL
     assert sums(opened(lakehouse)) == (6, 60)
     lakehouse.publisher.recover()
     assert sums(opened(lakehouse)) == (5, 50)
+
+
+def test_a_day_that_is_undone_compacted_and_brought_back_is_shown_as_it_is(lakehouse: SmallLakehouse) -> None:
+    keep_readers_file(lakehouse.publisher.log)
+    lakehouse.publish("late", {"fact": {DAY: [4]}}, mode="append")
+    lakehouse.publish("two", {"fact": {NEXT: [5]}, "revenue": {NEXT: [50]}})
+    assert sums(opened(lakehouse)) == (10, 60)
+    roll_back(lakehouse.publisher, "two", id="undone", steps=CATALOG.steps)
+    assert sums(opened(lakehouse)) == (7, 30)
+    assert isinstance(compact(lakehouse.publisher, "fact", [DAY, NEXT], id="compacted"), Published)
+    assert sums(opened(lakehouse)) == (7, 30)
+    roll_back(lakehouse.publisher, "undone", id="again", steps=CATALOG.steps)
+    assert sums(opened(lakehouse)) == (10, 60)
 
 
 def test_a_lakehouse_that_never_asked_has_none_and_a_deleted_one_stays_away(lakehouse: SmallLakehouse) -> None:
