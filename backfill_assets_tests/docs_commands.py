@@ -121,6 +121,7 @@ _RUN_ON = (
 _PLAN_FILE = "backfill_assets_tests/stories/test_plan_file.py::test_a_campaign_is_carried_out_as_its_file_says"
 _LAB = "backfill_assets_tests/stories/test_lab.py::"
 _REFRESH = "backfill_assets_tests/stories/test_refresh.py::test_a_corrected_source_ends_as_if_it_had_always_been_so"
+_ERASURE = "backfill_assets_tests/upkeep/test_erasure.py::"
 _POSITIONS = "backfill_assets_tests/cli/verbs/test_raw_positions.py::"
 _ADOPT = "backfill_assets_tests/stories/test_adopted_history.py::test_a_fact_is_taken_over_mended_and_put_back"
 _COMPLETION = "backfill_assets_tests/cli/test_completion.py::test_bash_completes_by_the_line_of_the_docs"
@@ -136,6 +137,10 @@ BY_ANOTHER_TEST: Mapping[str, str] = {
         "backfill_assets_tests/cli/verbs/test_raw_release.py::"
         "test_a_day_that_a_gate_holds_back_is_told_everywhere_until_a_person_releases_it"
     ),
+    'backfill raw erase @ --reason "request 4711"': f"{_ERASURE}"
+    "test_a_person_is_in_no_file_afterwards_and_every_row_is_accounted_for",
+    'backfill raw erase 32074897568-825412 --reason "request 4712"': f"{_ERASURE}"
+    "test_one_sale_by_the_key_that_joins_two_fields",
     "backfill raw positions raw_sales": f"{_POSITIONS}test_positions_of_raw_and_of_what_is_computed_from_it",
     f"backfill raw positions raw_sales {PUBLICATION}": f"{_POSITIONS}test_any_published_state_can_be_asked_for",
     "backfill lab all": "backfill_assets_tests/examples/commands/test_lab.py::test_all_of_them_as_json_in_order",

@@ -8,6 +8,7 @@ About tables and days:
 - ``signs``: what speaks about days beside the logs.
 - ``history``: publications, and what a rollback puts back. ``trace``: one row's way.
 - ``raw``, ``held_back``: what was rejected, lost, or kept by a stream's gate.
+- ``erasure``: rows of a person.
 - ``reproduction``: days computed again.
 - ``thresholds``: how often each would have broken.
 - ``sql``: rows of a query.

@@ -8,7 +8,6 @@ from datetime import date
 from pathlib import Path
 
 from backfill_assets.days import TableDay
-from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.campaign_journal import shown_name
 from backfill_assets.lakehouse.named_timelines import NamedTimeline
 from backfill_assets.lakehouse.records import DayLineage
@@ -99,13 +98,8 @@ class FoundTrace:
 
 
 def with_token(key: str, personal: str, storage: Storage, token_key_file: Path) -> str:
-    """Replaces ``@`` with the token of ``personal``. Raises :class:`InvalidRequest` if the key has none."""
+    """Replaces ``@`` with the token of ``personal``."""
     parts = key.split(BETWEEN)
-    if PERSONAL not in parts:
-        raise InvalidRequest(
-            f"The key has no {PERSONAL} for --personal to replace.",
-            hint=f"Write {PERSONAL} where the token is in the key: {PERSONAL}/2016-02-15T00:30:00Z",
-        )
     require_same_key(storage, token_key_file)
     token = token_of(personal, token_key_file)
     return BETWEEN.join(token if part == PERSONAL else part for part in parts)

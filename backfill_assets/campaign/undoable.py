@@ -46,6 +46,11 @@ def _refuse_handed_over(publication: Publication) -> None:
             f"{publication.id} has taken {tables} over: before it, nothing here knew its days.",
             hint=f"To give the table back: backfill adopt --release {tables}",
         )
+    if publication.kind == "erase":
+        raise InvalidRequest(
+            f"{publication.id} has erased rows of a person: they do not come back.",
+            hint="If it was the wrong person, the source lands their rows again, in a new file or as events.",
+        )
     if publication.kind == "release":
         raise InvalidRequest(
             f"{publication.id} has given {tables} back.",

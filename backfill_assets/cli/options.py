@@ -69,6 +69,16 @@ def _note_long(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     ctx.meta[LONG] = value
 
 
+def personal_value(key: str) -> str | None:
+    """Asks for the value that ``@`` stands for in ``key``, as ``a/@/b``; None if nothing is personal there. It is in no
+    history of a shell, and not shown.
+    """
+    if "@" not in key.split("/"):
+        return None
+    value: str = click.prompt("Personal value", hide_input=True, err=True)
+    return value
+
+
 def days(text: str) -> Decorator[Any]:
     return click.option("--days", type=DAYS, help=text)
 

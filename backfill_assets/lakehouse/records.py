@@ -22,7 +22,7 @@ from backfill_assets.model.drift import FIELDS, together
 from backfill_assets.model.placement import both
 from backfill_assets.notice_routes import Severity
 
-Kind = Literal["replace", "append", "compact", "rollback", "adopt", "release"]
+Kind = Literal["replace", "append", "compact", "rollback", "adopt", "release", "erase"]
 Mode = Literal["replace", "append"]
 Outcome = Literal["done", "aborted"]
 MOVES_FILES: tuple[Kind, ...] = ("rollback", "compact")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import date
 from functools import partial
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 WRITE = "write-id"
 """Folders of writes look like partitions, so that Spark reads all at once. No column can have this name."""
 _NULL = "__HIVE_DEFAULT_PARTITION__"
+_TOKEN = re.compile(r"[0-9a-f]{64}")
+_LEAST_TOKEN, _ABOVE_TOKENS = "0", "g"
 
 
 def write_folder(digits: str = "") -> str:
@@ -85,10 +88,17 @@ def _ends(parts: Sequence[Any]) -> tuple[str, str] | None:
     try:
         ranges = [(part.min, part.max) for part in parts if part.has_min_max]
         low, high = min(low for low, _ in ranges), max(high for _, high in ranges)
-        first, last = bound_as_json(low, up=False), bound_as_json(high, up=True)
+        first, last = _bound(low, up=False), _bound(high, up=True)
     except OverflowError:
         return None
     return None if first is None or last is None else (first, last)
+
+
+def _bound(value: Any, *, up: bool) -> str | None:
+    """A token becomes the bound of all tokens: logs outlive the rows of a person."""
+    if isinstance(value, str) and _TOKEN.fullmatch(value):
+        return bound_as_json(_ABOVE_TOKENS if up else _LEAST_TOKEN, up=up)
+    return bound_as_json(value, up=up)
 
 
 def _day_of(file: StoredFile, table: str) -> str:

@@ -1,4 +1,6 @@
-"""How rows come in: from landed files to raw rows, with tokens for personal values. The landing zone is never written.
+"""How rows come in: from landed files to raw rows, with tokens for personal values.
+
+The landing zone is only read; but ``blank_lines`` writes, for rows that a person erases.
 
 Files that are gone, damaged or changed raise ``SourceUnreadable``; a wrong token key, ``LakehouseUnusable``.
 

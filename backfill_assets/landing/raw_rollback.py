@@ -19,6 +19,7 @@ from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest, PublicationRefused
 from backfill_assets.lakehouse.arrow_dataset import dataset_of, dataset_of_files
 from backfill_assets.lakehouse.delta_log import open_table
+from backfill_assets.lakehouse.lost_file import file_lost
 from backfill_assets.lakehouse.records import InputRead, Kind, Prepared, TableChange
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.catalog import Catalog
@@ -133,4 +134,17 @@ def _version(row: Mapping[str, Any]) -> TransactionVersion:
 
 def _rows(dataset: ds.Dataset, wanted: pc.Expression) -> Iterator[dict[str, Any]]:
     for fragment in dataset.get_fragments():
-        yield from fragment.to_table(schema=dataset.schema, columns=_COLUMNS, filter=wanted).to_pylist()
+        try:
+            rows = fragment.to_table(schema=dataset.schema, columns=_COLUMNS, filter=wanted)
+        except OSError as error:
+            raise _gone(error) or error from error
+        yield from rows.to_pylist()
+
+
+def _gone(error: OSError) -> PublicationRefused | None:
+    lost = file_lost(error)
+    if lost is None:
+        return None
+    return PublicationRefused(
+        f"{lost.message} A rollback needs it.", hint="Nothing was changed. A day that is wrong is built again."
+    )

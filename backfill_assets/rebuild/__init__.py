@@ -18,6 +18,7 @@ How does raw change?
 - ``ingest``: files that arrived.
 - ``refresh``, ``changed_files``: files that sources changed.
 - ``restore``, ``lost_rows``: rows whose files are gone.
+- ``erase``: rows of a person.
 
 How do days follow raw?
 

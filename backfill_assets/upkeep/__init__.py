@@ -28,8 +28,9 @@ What keeps tables small?
 
 - ``maintenance``, ``maintenance_plan``: chores.
 - ``reclaim``: deletes files past the window.
+- ``erasure``, ``find_person``: rows of a person.
 
-Others put back: ``publish/mend`` commits, ``rebuild/restore`` lost raw rows, ``rebuild/refresh`` corrected files.
+Others put back: ``publish/mend`` commits, ``rebuild/restore`` rows, ``rebuild/refresh`` files.
 
 >>> from decimal import Decimal
 >>> from backfill_assets.upkeep.bounds import RepairBounds, why_beyond

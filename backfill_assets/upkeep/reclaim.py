@@ -64,14 +64,36 @@ def reclaim(publisher: Publisher, table: str, *, clock_checked: bool = False) ->
         doomed = reclaimable(publisher, table, clock_checked=clock_checked)
         if not doomed:
             return []
-        intent = f"{clock.now():%Y%m%dt%H%M%S}-reclaim-{clock.token(8)}"
-        row = {"event": "reclaiming", "publication": intent, "table": table}
-        rows = [{**row, "detail": path} for path in doomed]
-        if publisher.log.append(head, rows, partial(head.state.intending, intent)):
-            publisher.reached(CrashPoint.RECLAIM_INTENDED, intent)
-            finish_reclaiming(publisher)
+        if _intend(publisher, head, table, doomed):
             return doomed
         retry.lost("other writers append to the log")
+
+
+def delete_now(publisher: Publisher, table: str, paths: Collection[str]) -> list[str]:
+    """Delete files of ``table`` that main does not name, however young: a person erases their rows. A rollback that
+    needs one names it, and changes nothing.
+    """
+    finish_reclaiming(publisher)
+    retry = Retry(f"Deleting files of {table}")
+    while True:
+        publisher.recover([table])
+        head, main = publisher.log.head(), MainTable.open(publisher.storage, table)
+        named = {f"{table}/{path}" for path in main.state().active} if main else set()
+        doomed = sorted(set(paths) - named)
+        if not doomed or _intend(publisher, head, table, doomed):
+            return doomed
+        retry.lost("other writers append to the log")
+
+
+def _intend(publisher: Publisher, head: Head, table: str, doomed: Collection[str]) -> bool:
+    intent = f"{clock.now():%Y%m%dt%H%M%S}-reclaim-{clock.token(8)}"
+    row = {"event": "reclaiming", "publication": intent, "table": table}
+    rows = [{**row, "detail": path} for path in doomed]
+    if not publisher.log.append(head, rows, partial(head.state.intending, intent)):
+        return False
+    publisher.reached(CrashPoint.RECLAIM_INTENDED, intent)
+    finish_reclaiming(publisher)
+    return True
 
 
 def finish_reclaiming(publisher: Publisher) -> None:

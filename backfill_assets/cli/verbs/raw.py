@@ -7,9 +7,9 @@ from datetime import date
 import click
 
 from backfill_assets.cli.foreground import foreground_builder, report_progress, run_info
-from backfill_assets.cli.options import DAY, DAYS, MOMENT, TABLE, as_json, dry_run, table
-from backfill_assets.cli.output import say_answer
-from backfill_assets.cli.wiring import current_catalog, open_storage
+from backfill_assets.cli.options import DAY, DAYS, MOMENT, TABLE, as_json, dry_run, personal_value, table, yes
+from backfill_assets.cli.output import awaited, go_on, say_answer, say_done
+from backfill_assets.cli.wiring import current_catalog, current_settings, open_storage
 from backfill_assets.days import DayRange
 
 
@@ -23,6 +23,7 @@ def raw() -> None:
       backfill raw refresh raw_sales 2017-03-04 --dry-run
       backfill raw restore raw_sales 2017-03-04 --dry-run
       backfill raw release bronze_sales 2026-03-02 "a till sent broken lines"
+      backfill raw erase @ --reason "request 4711"
       backfill raw positions raw_sales
     """
 
@@ -152,6 +153,47 @@ def release(ctx: click.Context, table: str, day: date, reason: str) -> None:
         done = held_back.release(builder.lake, rejects, day, reason, run, report_progress)
     say_answer(held_back.release_answer(done))
     ctx.exit(1 if done.done.held_back else 0)
+
+
+@raw.command()
+@click.argument("key")
+@click.argument("table", type=TABLE, required=False)
+@click.option("--reason", required=True, metavar="TEXT", help="Kept in the log, without the value.")
+@yes
+@as_json
+@click.pass_context
+def erase(ctx: click.Context, key: str, table: str | None, reason: str, yes: bool) -> None:
+    """Erase the rows with KEY, of TABLE alone if it is given: from raw, from all that is computed from it, and from
+    every file that is kept of them.
+
+    \b
+    Examples:
+      backfill raw erase @ --reason "request 4711"                    all rows with a personal value, which it asks for
+      backfill raw erase 32074897568-825412 raw_sales --reason "..."  the rows with this key
+
+    KEY is written as for `backfill trace`; @ stands for a personal value. The command shows what there is, and asks.
+
+    Landed lines are blanked, and raw keeps a tombstone in place of each row: its file, line and days. So received rows
+    stay accounted for. What reads the days is built again, by the version it was published with. Then data files that
+    had the rows are deleted: nothing older brings them back, neither an undo nor a rewind. Timelines that show them
+    have to be deleted first.
+
+    It ends with a search for the value in the lakehouse and its landed files. The exit code is 1 if it is still there:
+    run it again. Topics, versions of a bucket and backups cannot be erased from here, and are named.
+    """
+    from backfill_assets.answers.erasure import erased_answer, found_answer, person_of
+    from backfill_assets.upkeep.erasure import Erasing
+
+    person = person_of(key, personal_value(key) or "", open_storage(), current_settings())
+    with foreground_builder() as builder:
+        erasing = Erasing(builder, run_info("backfill raw erase"), report_progress)
+        with awaited("Looking for the rows"):
+            found = erasing.find(person, table)
+        answer = found_answer(found)
+        go_on(answer, "Erase this for good?", dry_run=False, yes=yes)
+        done = erasing.erase(found, reason)
+    say_done(answer, erased_answer(done))
+    ctx.exit(1 if done.still else 0)
 
 
 @raw.command()
