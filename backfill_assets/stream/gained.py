@@ -16,6 +16,8 @@ MOST_BATCHES = 64
 MOST_EVENTS = 100_000
 """As many as the largest batch of a topic: a following computes what it takes in one go."""
 
+LONGEST_REST_SECONDS = 3.0
+
 
 @dataclass(frozen=True)
 class GainedBatch:
@@ -53,3 +55,10 @@ class Gained:
 
 
 NOTHING = Gained()
+
+
+def rest_for_facts(took: float, every_seconds: float) -> float:
+    """Seconds that raw rests after a batch while facts are at work: as long as it ``took``, so that it leaves them half
+    of the time. Batches that take less than half of the time between them do so already.
+    """
+    return min(took, LONGEST_REST_SECONDS) if 2 * took > every_seconds else 0.0

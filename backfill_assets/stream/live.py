@@ -17,7 +17,7 @@ from backfill_assets.lakehouse.disk import full_disk
 from backfill_assets.stream.batches import BatchRead, Checkpoint, CheckpointGone, Reading
 from backfill_assets.stream.broker import BrokerAway
 from backfill_assets.stream.follow_loop import Following
-from backfill_assets.stream.gained import GainedBatch
+from backfill_assets.stream.gained import GainedBatch, rest_for_facts
 from backfill_assets.stream.lease import StreamBatch
 from backfill_assets.stream.reporter import StreamReporter
 from backfill_assets.stream.throttle import RateUnit, Throttle, answer_seconds
@@ -183,7 +183,10 @@ class LiveStream:
         with self.raw_turn:
             read = self.reading.publish(rows, checkpoint, number)
         self._last, self._lost = self._done(number, read, began, answer, slowed_down), 0
-        self._wait_for_rate(read, clock.seconds() - began)
+        took = clock.seconds() - began
+        self._wait_for_rate(read, took)
+        if self.following.is_at_work and not self._stopping:
+            self.following.pause(rest_for_facts(took, self.trigger.every_seconds))
 
     def _wait_for_facts(self) -> str:
         """Returns why the batch had to wait."""
