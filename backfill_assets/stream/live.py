@@ -116,6 +116,9 @@ class LiveStream:
         try:
             self._read_all()
             self._wait_for_all_facts()
+        except KeyboardInterrupt:
+            self._interrupted()
+            raise
         finally:
             left = _STOP_SECONDS if self._stop_by is None else max(0.0, self._stop_by - clock.seconds())
             self.following.stop(left)
@@ -143,7 +146,7 @@ class LiveStream:
     def _read(self) -> bool:
         self._most = self._most_wanted()
         rows = self.reading.open(self._most)
-        self._failure = self._last = self._stop_by = None
+        self._failure = self._last = None
         self.reporter.started()
         with TemporaryDirectory(prefix="backfill-stream-", ignore_cleanup_errors=True) as folder:
             checkpoint = Checkpoint(Path(folder))
@@ -299,9 +302,6 @@ class LiveStream:
             while self.following.is_at_work:
                 self.following.pause(_LOOK_SECONDS)
             self._raise_failure_of_facts()
-        except KeyboardInterrupt:
-            self._say_stopping()
-            raise
         except Exception as error:
             raise self.reporter.overtaken() or error from error
 
@@ -313,7 +313,7 @@ class LiveStream:
             self.reporter.looked()
 
     def _explained(self, error: Exception) -> BaseException:
-        if isinstance(error, BackfillError):
+        if isinstance(error, BackfillError) or error is self.following.failure:
             return error
         if isinstance(self._failure, BackfillError):
             return self._failure
@@ -330,17 +330,18 @@ class LiveStream:
         try:
             yield
         except KeyboardInterrupt:
-            self._say_stopping()
+            self._interrupted()
             raise
         finally:
-            self._stopping, self._stop_by = True, clock.seconds() + _STOP_SECONDS
+            self._stopping = True
             if self._busy.acquire(timeout=_STOP_SECONDS):
                 self._busy.release()
             query.stop()
             self._stopping = False
 
-    def _say_stopping(self) -> None:
-        if self._busy.locked() or self.following.is_at_work:
+    def _interrupted(self) -> None:
+        if self._stop_by is None and (self._busy.locked() or self.following.is_at_work):
+            self._stop_by = clock.seconds() + _STOP_SECONDS
             self.reporter.stopping(
                 "Stopping: the batch under way is published first, and its facts, which may take"
                 f" {_STOP_SECONDS:.0f} s. Ctrl-C again leaves them to the next start"

@@ -81,7 +81,12 @@ def test_rows_that_come_while_files_are_put_together_stay_new(
     What another one takes back meanwhile is not taken for put together: facts have it, so their day is built whole.
     """
     later, read = streamed.append(FEW), facts._paths
-    streamed.put_together()
+    with streamed.facts.raw_turn:
+        waits = threading.Thread(target=streamed.put_together)
+        waits.start()
+        waits.join(0.05)
+        assert len(streamed.files()) == FEW + 1, "it is raw's turn"
+    waits.join()
     assert len(streamed.files()) == 2 and later < streamed.files()
     assert streamed.new() == later
 

@@ -3,11 +3,28 @@
 from __future__ import annotations
 
 import threading
+import time
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING
 
+import pytest
+
+from backfill_assets.examples.sample.landing_writer import landing
+from backfill_assets.publish.publisher import Publisher
+from backfill_assets.stream.batches import BatchRead, Checkpoint
 from backfill_assets.stream.follow_loop import FollowLoop
+from backfill_assets.stream.follower import Follower
 from backfill_assets.stream.gained import Gained, GainedBatch
+from backfill_assets.stream.landed import LandingReading
+from backfill_assets.stream.sources import LandingFolder
+from backfill_assets.stream.throttle import ReadLimit
+from backfill_assets_tests.stream.small_stream import SmallStream, sales
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 DAY = date(2026, 3, 2)
 _PATIENCE_SECONDS = 30.0
@@ -48,7 +65,7 @@ def test_a_following_takes_all_that_came_meanwhile_and_a_minute_without_a_batch_
     for _ in range(3):
         played.add()
     played.loop.again()
-    assert len(played.loop.waiting.batches) == 3 and played.loop.is_at_work
+    assert len(played.loop.waiting.batches) == 3
     played.may_go.set()
     while played.loop.is_at_work:
         played.loop.pause(1)
@@ -79,3 +96,35 @@ def test_a_failure_is_kept_for_who_waits_and_ends_the_wait() -> None:
     loop.add(GainedBatch(frozenset([DAY])))
     loop.stop(_PATIENCE_SECONDS)
     assert isinstance(loop.failure, ValueError) and not loop.is_at_work
+
+
+@pytest.mark.timeout(300)
+def test_a_stream_reads_on_while_slow_facts_follow_and_ends_after_them(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While that of the first batch is under way, two others come into raw. Each loop has handles of its own."""
+    stream = SmallStream(spark, tmp_path, LandingFolder())
+    followed, users = list[set[date]](), dict[str, Publisher]()
+    publish = LandingReading.publish
+
+    def follow(self: Follower, days: Collection[date]) -> None:
+        users["facts"] = self.lake.publisher
+        latest = time.monotonic() + _PATIENCE_SECONDS
+        while days and [each.kind for each in stream.reports].count("batch") < 3:
+            assert time.monotonic() < latest, "raw waits for its facts"
+            time.sleep(0.01)
+        followed.extend([{*days}] if days else [])
+
+    def read(self: LandingReading, rows: DataFrame, checkpoint: Checkpoint, number: int) -> BatchRead:
+        users["raw"] = self.lake.publisher
+        return publish(self, rows, checkpoint, number)
+
+    monkeypatch.setattr(Follower, "follow", follow)
+    monkeypatch.setattr(LandingReading, "publish", read)
+    for number in range(3):
+        with landing(stream.home / "landing") as files:
+            files.write("sales", date(2026, 3, 2), sales([number]), f"number-{number}")
+    stream.run(follow=True, limit=ReadLimit.parse((), 1))
+    assert [each.kind for each in stream.reports if each.kind != "reading"] == [*["batch"] * 3, *["followed"] * 2]
+    assert followed == [{DAY}] * 2 and len(stream.raw()) == 3
+    assert users["raw"] is not users["facts"] and users["raw"].log is not users["facts"].log

@@ -476,9 +476,14 @@ def test_raw_waits_once_it_is_far_ahead_and_says_so(monkeypatch: pytest.MonkeyPa
 def test_what_ends_the_facts_ends_the_stream(
     monkeypatch: pytest.MonkeyPatch, error: Exception, raised: type[Exception], said: str
 ) -> None:
+    """Also if raw has ended before: not all has followed."""
+
+    def published(batch: StreamBatch) -> None:
+        if batch.batch == 2:
+            threading.Timer(0.1, facts.is_free.set).start()
+
     facts = SlowFacts(error)
-    facts.is_free.set()
-    stream, _ = beside_facts(monkeypatch, facts, 3, lambda batch: None)
+    stream, _ = beside_facts(monkeypatch, facts, 3, published)
     with pytest.raises(raised, match=said):
         stream.run()
 
