@@ -77,9 +77,14 @@ class Facts:
             compact_days(follower, [raw], free)
         before, follower.batches = follower.batches, follower.batches + batches
         if follower.batches // _GATHER_EVERY_BATCHES > before // _GATHER_EVERY_BATCHES:
-            log = follower.lake.publisher.log
+            self._gather()
+
+    def _gather(self) -> None:
+        """In raw's turn, too: it loses to whoever appends to the log meanwhile."""
+        log = self.follower.lake.publisher.log
+        with self.raw_turn:
             gather(log)
-            trim(log, clock.now())
+        trim(log, clock.now())
 
     # ------------------------------------------------------------------ raw, to which rows come meanwhile
 

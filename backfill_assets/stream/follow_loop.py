@@ -1,7 +1,13 @@
 """The second loop: facts follow in a thread of their own, so that no batch of raw waits for those of the one before.
 
-Delta handles, readers of logs and what a follower remembers are of one thread. Raw hands over each batch, and sees what
-waits and what failed; nothing else is shared.
+Which thread has what?
+
+- The one that waits: the query, what the source has, and the minute without a batch.
+- Spark's: a batch, the reading, the throttle. ``LiveStream``'s lock of a batch hands them to the one that waits.
+- That of the facts: the follower, with Delta handles, readers of logs and memory of its own. Raw hands over batches,
+  and sees what waits and what failed.
+
+Lease and reporter have a lock each, and whoever publishes to raw its turn.
 """
 
 from __future__ import annotations
