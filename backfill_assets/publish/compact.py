@@ -26,7 +26,7 @@ from backfill_assets.lakehouse.records import (
     Publication,
     TableChange,
 )
-from backfill_assets.lakehouse.timelines import StagedAs, Timeline
+from backfill_assets.lakehouse.timelines import TIMELINES, StagedAs, Timeline
 from backfill_assets.lakehouse.written_files import write_folder, written_files
 from backfill_assets.model.measure import is_hash
 from backfill_assets.publish.publisher import Conflict, Pin, Published, Publisher
@@ -56,16 +56,26 @@ def compact_small_files(
     *,
     provenance: Provenance | None = None,
     transaction: str = "",
+    choose: Choose = files_to_compact,
 ) -> Published | Conflict | None:
     """Merge small files after a stream's batch; None without such days. Days published meanwhile wait for the next."""
-    main = MainTable.open(publisher.storage, table)
-    many = [day for day, files in main.state().of_days(days).items() if files_to_compact(files)] if main else []
+    many = days_with_small_files(publisher, table, days, choose)
     if not many:
         return None
     id = f"{clock.now():%Y%m%dt%H%M%S}-compact-{table.replace('_', '-')}-{clock.token(4)}"
-    return compact(
-        publisher, table, many, id=id, provenance=provenance, choose=files_to_compact, transaction=transaction
-    )
+    return compact(publisher, table, many, id=id, provenance=provenance, choose=choose, transaction=transaction)
+
+
+def days_with_small_files(
+    publisher: Publisher, table: str, days: Iterable[date], choose: Choose = files_to_compact
+) -> list[date]:
+    main = MainTable.open(publisher.storage, table)
+    return [day for day, files in main.state().of_days(days).items() if choose(files)] if main else []
+
+
+def made_by(compaction: str, paths: Iterable[str]) -> frozenset[str]:
+    """Those of ``paths`` that it wrote."""
+    return frozenset(path for path in paths if path.startswith(f"{TIMELINES}/compact-{compaction}-"))
 
 
 def compact(

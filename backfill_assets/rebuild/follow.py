@@ -13,7 +13,7 @@ from itertools import chain
 
 from backfill_assets import clock
 from backfill_assets.errors import PublicationRefused
-from backfill_assets.lakehouse.records import Publication
+from backfill_assets.lakehouse.records import InputRead, Publication
 from backfill_assets.model.declaration import Step
 from backfill_assets.publish.holds import held_days
 from backfill_assets.publish.promote import Again, promote
@@ -37,6 +37,8 @@ class Followed:
     publication: str
     steps: tuple[StepBuilt, ...] = ()
     left: Mapping[date, str] = field(default_factory=dict)
+    read: Mapping[str, InputRead] = field(default_factory=dict)
+    """What it was made of."""
 
     @property
     def held_back(self) -> tuple[HeldBack, ...]:
@@ -83,7 +85,9 @@ class FollowBuild:
         finally:
             for build in self.builds:
                 build.close_timelines()
-        done = Followed(published.publication if published else "", tuple(self.walks[-1].done), self.left)
+        last = self.walks[-1]
+        read = last.growing.pin.inputs if last.growing else {}
+        done = Followed(published.publication if published else "", tuple(last.done), self.left, read)
         self.progress(str(done))
         return done
 

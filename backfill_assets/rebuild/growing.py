@@ -245,6 +245,14 @@ class InputMemory:
         for oldest in list(states)[:-_KEPT_STATES]:
             del states[oldest]
 
+    def put_together(self, key: TableDay, built: EarlierState, gone: frozenset[str], made: frozenset[str]) -> None:
+        """A compaction has put files of ``built``, the state that facts were made of, into others: what came after it
+        stays new. States that it has torn apart are forgotten.
+        """
+        earlier = [each for each in self._states.pop(key, {}).values() if gone <= each.files]
+        for each in (*earlier, built):
+            self.remember(key, EarlierState(each.logical, each.files - gone | made))
+
     def of(self, key: TableDay) -> list[EarlierState]:
         return list(self._states.get(key, {}).values())[::-1]
 

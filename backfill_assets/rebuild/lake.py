@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,6 +44,11 @@ class Lake:
     spark: Callable[[], SparkSession]
     token_key_file: str
     refuse_dirty_tree: bool = False
+
+    def of_another_thread(self) -> Lake:
+        """Delta handles, and what was read of the log, are of one thread."""
+        own = Publisher(self.storage, retention_days=self.publisher.retention_days, reached=self.publisher.reached)
+        return replace(self, publisher=own)
 
     def wait_for_holds(self, days: DaysOf, progress: Progress, seconds: float = LONGEST_WAIT_SECONDS) -> None:
         wait_for_holds(self.storage, "", days, progress=progress, longest=seconds)

@@ -6,8 +6,9 @@ is raised if reading on would lose or mix up events, ``AnotherStreamRuns`` if th
 How does a stream run?
 
 - ``run``: the way in: lease, reading, what follows.
-- ``live``: micro-batch by micro-batch.
-- ``follower``: grows the days that gained rows.
+- ``live``: the loop of raw, micro-batch by micro-batch.
+- ``gained``: what raw hands over. ``follow_loop``: the loop of the facts.
+- ``facts``: what one following does. ``follower``: grows the days that gained rows.
 - ``lease``: status, and one stream a table.
 - ``restart``: whether and when again.
 - ``throttle``: how fast history is read.
@@ -22,7 +23,7 @@ What does it read?
 
 What is told?
 
-- ``reporter``, ``delays``: status; how late events are.
+- ``reporter``, ``delays``: status; how late events are, in raw and in the facts.
 
 >>> from backfill_assets.stream.restart import wait_after
 >>> [wait_after(early=count).seconds for count in (0, 1, 2, 99)]

@@ -1,4 +1,4 @@
-"""After each batch, grows the days that gained rows in all tables that follow raw."""
+"""Grows the days that gained rows in all tables that follow raw. All of it is of one thread."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import date, datetime, timedelta
 from backfill_assets import clock
 from backfill_assets.days import TableDay
 from backfill_assets.errors import BackfillError
-from backfill_assets.lakehouse.records import DayState, content_in, is_of_stream
+from backfill_assets.lakehouse.records import DayState, InputRead, content_in, is_of_stream
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.quarantine import count_reasons
 from backfill_assets.landing.release import release_command
@@ -39,7 +39,7 @@ class _Broken:
 
 @dataclass
 class Follower:
-    """``pending`` days wait for the next batch, or a minute."""
+    """``pending`` days wait for the next following, or a minute."""
 
     lake: Lake
     raw: Step
@@ -55,6 +55,8 @@ class Follower:
     _asked: dict[date, str] = field(default_factory=dict)
     _supplied: dict[date, int] = field(default_factory=dict)
     held: dict[date, HeldEvents] = field(default_factory=dict)
+    read: InputRead | None = None
+    """What of raw the last following was made of."""
 
     @property
     def steps(self) -> list[Step]:
@@ -72,6 +74,7 @@ class Follower:
         self.pending |= set(days) - self._left_to_people(days)
         steps, now = self.steps, clock.now()
         due = sorted(day for day in self.pending if day not in self._broken or self._broken[day].until <= now)
+        self.read = None
         if not steps or not due:
             return
         try:
@@ -85,6 +88,7 @@ class Follower:
             if not is_day_failure(error):
                 raise
             done, broken = Followed(""), dict.fromkeys(due, first_line(error))
+        self.read = done.read.get(self.raw.name)
         self._settle(due, done, broken, now)
 
     def _left_to_people(self, days: Collection[date]) -> set[date]:
@@ -109,7 +113,7 @@ class Follower:
         )
 
     def forget(self) -> None:
-        """After a compaction of raw, or an error, input files are looked up in the log again."""
+        """After an error, input files are looked up in the log again."""
         self.memory = InputMemory()
 
     def _bring_reference_data(self, steps: Sequence[Step], due: Sequence[date], today: date) -> None:

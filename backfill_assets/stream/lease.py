@@ -104,7 +104,9 @@ class StreamBatch(AuditRecord):
     batch: int
     events: int
     seconds: float
-    """Until the days it touched had followed."""
+    """Until raw had it, with what it waited for facts."""
+    since_last: float = 0.0
+    """Seconds since the one before ended; 0 for the first."""
     answer_seconds: float | None = None
     pace: float = 1.0
     slowed_down: str = ""
@@ -112,14 +114,34 @@ class StreamBatch(AuditRecord):
     publication: str = ""
     days: tuple[date, ...] = ()
     delays: dict[str, Delays] = {}  # noqa: RUF012 - a field of pydantic, which copies it
-    """Keyed by the table in which readers have the events."""
+    """Until readers of raw had the events, keyed by its name."""
+
+    def __str__(self) -> str:
+        slow = f"; slowed down: {self.slowed_down}" if self.slowed_down else ""
+        events = format_count(self.events, "event")
+        return f"batch {self.batch}: {events} in {self.seconds:.1f} s{_until(self.delays)}{slow}"
+
+
+class FollowedBatches(AuditRecord):
+    """One following: it takes all batches that raw has gained since the one before."""
+
+    at: datetime
+    batches: int
+    events: int
+    """Those that readers of facts have by it, also of earlier batches; none of days that wait."""
+    seconds: float
+    delays: dict[str, Delays] = {}  # noqa: RUF012 - a field of pydantic, which copies it
+    """Until readers of the last table that follows had the events, keyed by its name."""
     held_back: str = ""
 
     def __str__(self) -> str:
         held = f"; {self.held_back}" if self.held_back else ""
-        late = "".join(f"; in {table} after {each}" for table, each in self.delays.items())
-        slow = f"; slowed down: {self.slowed_down}" if self.slowed_down else ""
-        return f"batch {self.batch}: {format_count(self.events, 'event')} in {self.seconds:.1f} s{late}{held}{slow}"
+        events = f"{format_count(self.events, 'event')} in {self.seconds:.1f} s"
+        return f"{format_count(self.batches, 'batch')} followed: {events}{_until(self.delays)}{held}"
+
+
+def _until(delays: Mapping[str, Delays]) -> str:
+    return "".join(f"; in {table} after {each}" for table, each in delays.items())
 
 
 class StreamStatus(AuditRecord):
@@ -137,6 +159,7 @@ class StreamStatus(AuditRecord):
     events: int = 0
     batches: int = 0
     last: StreamBatch | None = None
+    followed: FollowedBatches | None = None
     delays: dict[str, Delays] = {}  # noqa: RUF012 - a field of pydantic, which copies it
     """Delays of the last minutes, in raw and in the last table that follows."""
     boundary: str = ""
@@ -146,7 +169,9 @@ class StreamStatus(AuditRecord):
 
     @property
     def events_per_second(self) -> float:
-        return round(self.last.events / self.last.seconds, 1) if self.last and self.last.seconds else 0.0
+        """Of the last batch; batches may lie apart."""
+        seconds = max(self.last.seconds, self.last.since_last) if self.last else 0.0
+        return round(self.last.events / seconds, 1) if self.last and seconds else 0.0
 
     @property
     def ended(self) -> bool:

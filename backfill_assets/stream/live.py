@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -16,6 +16,8 @@ from backfill_assets.errors import BackfillError, LakehouseUnusable
 from backfill_assets.lakehouse.disk import full_disk
 from backfill_assets.stream.batches import BatchRead, Checkpoint, CheckpointGone, Reading
 from backfill_assets.stream.broker import BrokerAway
+from backfill_assets.stream.follow_loop import Following
+from backfill_assets.stream.gained import GainedBatch, rest_for_facts
 from backfill_assets.stream.lease import StreamBatch
 from backfill_assets.stream.reporter import StreamReporter
 from backfill_assets.stream.throttle import RateUnit, Throttle, answer_seconds
@@ -79,16 +81,19 @@ def start_query(rows: DataFrame, folder: Path, trigger: Trigger, on_batch: OnBat
 
 @dataclass
 class LiveStream:
-    """A run of a stream into raw; ``follow`` gets each batch's days, ``follow_again`` is called in each minute without
-    one.
+    """A run of a stream into raw; ``following`` gets each batch, and is asked again in each minute without one.
+
+    Two threads are here: that of :meth:`run`, which waits, and Spark's, which publishes batches. ``_busy`` is held by
+    whoever publishes, and guards what belongs to a batch.
     """
 
     reading: Reading
     trigger: Trigger
     throttle: Throttle
-    follow: Callable[[Collection[date]], None]
-    follow_again: Callable[[], None]
+    following: Following
     reporter: StreamReporter
+    raw_turn: threading.Lock = field(default_factory=threading.Lock)
+    """Held by whoever of this process publishes to raw."""
     _failure: BaseException | None = None
     _busy: threading.Lock = field(default_factory=threading.Lock)
     _stopping: bool = False
@@ -97,14 +102,28 @@ class LiveStream:
     _lost: int = 0
     _last: StreamBatch | None = None
     _seen: datetime | None = None
-    _followed: datetime | None = None
+    _quiet_since: datetime | None = None
+    _ended: float | None = None
+    _stop_by: float | None = None
 
     def run(self) -> None:
-        """Read until everything is read (``available_now``), or forever; an absent broker is waited for.
+        """Read until everything is read and has followed (``available_now``), or forever; an absent broker is waited
+        for.
 
         Raises :class:`SourceUnreadable` for a topic that is missing, was created again, or has deleted unread events,
         and :class:`LakehouseUnusable` for a full disk.
         """
+        try:
+            self._read_all()
+            self._wait_for_all_facts()
+        except KeyboardInterrupt:
+            self._interrupted()
+            raise
+        finally:
+            left = _STOP_SECONDS if self._stop_by is None else max(0.0, self._stop_by - clock.seconds())
+            self.following.stop(left)
+
+    def _read_all(self) -> None:
         waited = 0.0
         while True:
             try:
@@ -161,27 +180,46 @@ class LiveStream:
         began = clock.seconds()
         progress = self._query.lastProgress if self._query else None
         answer = self._observe_answer(progress)
-        read = self.reading.publish(rows, checkpoint, number)
-        self._last, self._lost = self._done(number, read, began, answer), 0
-        self._wait_for_rate(read, clock.seconds() - began)
+        slowed_down = self._wait_for_facts()
+        if self._stopping:
+            return
+        with self.raw_turn:
+            read = self.reading.publish(rows, checkpoint, number)
+        self._last, self._lost = self._done(number, read, began, answer, slowed_down), 0
+        took = clock.seconds() - began
+        self._wait_for_rate(read, took)
+        if self.following.is_at_work and not self._stopping:
+            self.following.pause(rest_for_facts(took, self.trigger.every_seconds))
 
-    def _done(self, number: int, read: BatchRead, began: float, answer: float | None = None) -> StreamBatch:
-        if read.publication:
-            self.follow(read.days)
-            self._followed = clock.now()
+    def _wait_for_facts(self) -> str:
+        """Returns why the batch had to wait."""
+        why = self.following.waiting.too_far_ahead
+        if why:
+            self.reporter.slowed_down(why)
+        while self.following.waiting.too_far_ahead and not self._stopping:
+            self.following.pause(_LOOK_SECONDS)
+        return why
+
+    def _done(
+        self, number: int, read: BatchRead, began: float, answer: float | None = None, slowed_down: str = ""
+    ) -> StreamBatch:
+        ended, before = clock.seconds(), self._ended
         batch = StreamBatch(
             at=clock.now(),
             batch=number,
             events=read.events,
-            seconds=round(clock.seconds() - began, 3),
+            seconds=round(ended - began, 3),
+            since_last=0.0 if before is None else round(ended - before, 3),
             answer_seconds=answer,
             pace=self.throttle.pace.factor,
-            slowed_down=self.throttle.pace.reason,
+            slowed_down="; ".join(filter(None, (self.throttle.pace.reason, slowed_down))),
             publication=read.publication,
             days=read.days,
         )
         if read.publication:
+            self._ended, self._quiet_since = ended, clock.now()
             self.reporter.published(read, batch)
+            self.following.add(GainedBatch(frozenset(read.days), read.events, read.received))
         return batch
 
     def _observe_answer(self, progress: StreamingQueryProgress | None) -> float | None:
@@ -234,19 +272,38 @@ class LiveStream:
         return True
 
     def _look(self) -> None:
+        self._raise_failure_of_facts()
         now = clock.now()
-        self._followed = self._followed or now
-        if now - self._followed >= _FOLLOW_AGAIN and self._busy.acquire(blocking=False):
+        self._quiet_since = self._quiet_since or now
+        if now - self._quiet_since >= _FOLLOW_AGAIN and self._busy.acquire(blocking=False):
             try:
-                began, again = clock.seconds(), self.reading.read_again()
-                if again is not None:
-                    self._done(self._last.batch if self._last else 0, again, began)
-                self.follow_again()
+                self._read_again()
+                self.following.again()
             except Exception as error:
                 raise full_disk("The stream stopped between batches", error) or error from error
             finally:
-                self._followed = clock.now()
+                self._quiet_since = clock.now()
                 self._busy.release()
+
+    def _read_again(self) -> None:
+        began = clock.seconds()
+        with self.raw_turn:
+            again = self.reading.read_again()
+        if again is not None:
+            self._done(self._last.batch if self._last else 0, again, began)
+
+    def _raise_failure_of_facts(self) -> None:
+        if self.following.failure is not None:
+            self._failure = self.following.failure
+            raise self._failure
+
+    def _wait_for_all_facts(self) -> None:
+        try:
+            while self.following.is_at_work:
+                self.following.pause(_LOOK_SECONDS)
+            self._raise_failure_of_facts()
+        except Exception as error:
+            raise self.reporter.overtaken() or error from error
 
     def _see_source(self, now: datetime, *, at_once: bool = False) -> None:
         """Also during a batch: a slow one is when the backlog grows."""
@@ -256,7 +313,7 @@ class LiveStream:
             self.reporter.looked()
 
     def _explained(self, error: Exception) -> BaseException:
-        if isinstance(error, BackfillError):
+        if isinstance(error, BackfillError) or error is self.following.failure:
             return error
         if isinstance(self._failure, BackfillError):
             return self._failure
@@ -273,11 +330,7 @@ class LiveStream:
         try:
             yield
         except KeyboardInterrupt:
-            if self._busy.locked():
-                self.reporter.stopping(
-                    f"Stopping: the batch under way is published first, which may take {_STOP_SECONDS:.0f} s."
-                    " Ctrl-C again leaves it to the next start"
-                )
+            self._interrupted()
             raise
         finally:
             self._stopping = True
@@ -285,3 +338,11 @@ class LiveStream:
                 self._busy.release()
             query.stop()
             self._stopping = False
+
+    def _interrupted(self) -> None:
+        if self._stop_by is None and (self._busy.locked() or self.following.is_at_work):
+            self._stop_by = clock.seconds() + _STOP_SECONDS
+            self.reporter.stopping(
+                "Stopping: the batch under way is published first, and its facts, which may take"
+                f" {_STOP_SECONDS:.0f} s. Ctrl-C again leaves them to the next start"
+            )

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import date, timedelta
 from functools import partial
 
-import pyarrow as pa
-from deltalake.exceptions import DeltaError
-
-from backfill_assets import clock
-from backfill_assets.errors import BackfillError, InvalidRequest, LakehouseUnusable
+from backfill_assets.errors import InvalidRequest
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.declaration import Step
-from backfill_assets.publish.compact import compact_small_files
-from backfill_assets.publish.fold import gather, trim
-from backfill_assets.publish.publisher import Published
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import RunInfo
-from backfill_assets.stream.batches import Reading, stream_name
+from backfill_assets.stream.batches import Reading
+from backfill_assets.stream.facts import Facts
+from backfill_assets.stream.follow_loop import FollowLoop, InTurn
 from backfill_assets.stream.follower import Follower
 from backfill_assets.stream.landed import LandingReading
 from backfill_assets.stream.lease import StreamLease, acquire_stream
@@ -28,8 +22,6 @@ from backfill_assets.stream.reporter import Report, StreamEvent, StreamReporter
 from backfill_assets.stream.sources import KafkaTopic, StreamSource
 from backfill_assets.stream.throttle import RateUnit, ReadLimit, Throttle
 from backfill_assets.stream.topic import StartRequest, TopicReading
-
-_GATHER_EVERY_BATCHES = 32
 
 
 @dataclass(frozen=True)
@@ -53,21 +45,24 @@ def run_stream(lake: Lake, request: StreamRequest, run: RunInfo, progress: Progr
     reading = _reading(lake, request, step, run, progress)
     lease = acquire_stream(lake.storage, request.table, str(request.source))
     told = partial(_tell, lease, progress, report)
-    follower = Follower(lake, step, run, told, lambda text: report(StreamEvent("behind", text)))
+    # This thread catches up with it; then it is that of the facts.
+    follower = Follower(lake.of_another_thread(), step, run, told, lambda text: report(StreamEvent("behind", text)))
     follower.take_over(lease.status.held_back)
     reporter = StreamReporter(lease, reading, report, follower if request.follow else None)
+    facts = Facts(follower, reporter, request.follow)
     stream = LiveStream(
         reading=reading,
         trigger=request.trigger,
         throttle=Throttle(request.limit),
-        follow=partial(_after_batch, follower, request.follow),
-        follow_again=partial(_follow_again, follower, reporter.followed),
+        following=(FollowLoop if request.follow else InTurn)(facts.follow, facts.follow_again),
         reporter=reporter,
+        raw_turn=facts.raw_turn,
     )
     with lease.renewed():
         lake.publisher.recover([request.table])
         if request.follow:
             follower.catch_up()
+            reporter.followed_again()
         stream.run()
 
 
@@ -111,46 +106,3 @@ def _reading(lake: Lake, request: StreamRequest, step: Step, run: RunInfo, progr
         topic = request.source
         return TopicReading(lake, step, run, progress, topic=topic, properties=properties, asked=request.start)
     return LandingReading(lake, step, run, progress)
-
-
-# ------------------------------------------------------------------ what follows a batch
-
-_PAUSE = timedelta(hours=1)
-"""Pause after a damaged file in a table: each compaction attempt leaves files behind."""
-
-
-def _after_batch(follower: Follower, follows: bool, days: Collection[date]) -> None:
-    if follows:
-        follower.follow(days)
-    tables = [follower.raw.name, *(name for step in follower.steps if follows for name in step.table_names)]
-    if follower.raw.name in compact_days(follower, tables, set(days) - follower.pending):
-        follower.forget()
-    follower.batches += 1
-    if follower.batches % _GATHER_EVERY_BATCHES == 0:
-        publisher = follower.lake.publisher
-        gather(publisher.log)
-        trim(publisher.log, clock.now())
-
-
-def _follow_again(follower: Follower, followed: Callable[[], object]) -> None:
-    follower.see_held()
-    if follower.pending:
-        _after_batch(follower, True, sorted(follower.pending))
-    followed()
-
-
-def compact_days(follower: Follower, tables: Iterable[str], days: Collection[date]) -> set[str]:
-    """Returns changed tables; a failing one is reported and paused."""
-    publisher, paused = follower.lake.publisher, follower.not_compacted
-    done, now, transaction = set(), clock.now(), stream_name(follower.raw.name)
-    made_by = follower.run.provenance(reason="small files of a stream")
-    for table in (each for each in tables if paused.get(each, now) <= now):
-        try:
-            outcome = compact_small_files(publisher, table, days, provenance=made_by, transaction=transaction)
-            done |= {table} if isinstance(outcome, Published) else set()
-        except (LakehouseUnusable, DeltaError, OSError, pa.ArrowException) as error:
-            paused[table] = now + _PAUSE
-            follower.report(f"Warning: {table} is not compacted for an hour: {error}")
-        except BackfillError as error:
-            follower.report(f"{table} is not compacted now: {error.message}")
-    return done

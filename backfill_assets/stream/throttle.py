@@ -1,6 +1,7 @@
 """Throttles reading of history, to protect its source: declared rates by the hour, and backing off. Pure.
 
-Decides a micro-batch's size and the wait after it; live events are not throttled.
+Decides a micro-batch's size and the wait after it; live events are not throttled. What a batch waits for facts
+(``stream/gained.py``) is no answer of the source: it counts for a declared rate alone.
 """
 
 from __future__ import annotations

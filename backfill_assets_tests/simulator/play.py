@@ -16,6 +16,7 @@ from backfill_assets_tests.simulator.actors.campaigns import CAMPAIGNERS, under_
 from backfill_assets_tests.simulator.actors.healing import HEALERS
 from backfill_assets_tests.simulator.actors.maintenance import MAINTAINERS
 from backfill_assets_tests.simulator.actors.reader import look_at_the_end
+from backfill_assets_tests.simulator.actors.stream import LOOPS
 from backfill_assets_tests.simulator.chain import CHAIN, Chain
 from backfill_assets_tests.simulator.history import History
 from backfill_assets_tests.simulator.priced import PRICED
@@ -25,8 +26,11 @@ from backfill_assets_tests.simulator.world import Deed, Life, World
 
 STEPS = 1_500
 _FEWEST, _MOST = 3, 6
-_DRAWN = [kind for kind in ACTORS if kind != "overwriter" and kind not in CAMPAIGNERS]
-"""Who loses what the protocol cannot know of plays where it is named, and so do those on a chain of their own."""
+_NAMED = ("overwriter", *LOOPS, *CAMPAIGNERS)
+_DRAWN = [kind for kind in ACTORS if kind not in _NAMED]
+"""Who loses what the protocol cannot know of plays where it is named, and so do those on a chain of their own, and the
+two loops of a stream, which is one actor among all others.
+"""
 
 
 @dataclass(frozen=True)

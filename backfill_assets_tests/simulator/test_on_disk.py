@@ -15,6 +15,7 @@ from backfill_assets_tests.simulator.actors.builder import BUILDERS
 from backfill_assets_tests.simulator.actors.campaigns import CAMPAIGNERS
 from backfill_assets_tests.simulator.actors.healing import HEALERS
 from backfill_assets_tests.simulator.actors.maintenance import MAINTAINERS
+from backfill_assets_tests.simulator.actors.stream import LOOPS
 from backfill_assets_tests.simulator.judges.names import anomalies_in
 from backfill_assets_tests.simulator.on_disk import WorldOnDisk
 from backfill_assets_tests.simulator.play import Played, cast_of, play_in
@@ -22,7 +23,7 @@ from backfill_assets_tests.simulator.schedule import Seeded
 
 pytestmark = pytest.mark.protocol
 IN_MEMORY = (*BUILDERS, *CAMPAIGNERS, *HEALERS, *MAINTAINERS, "overwriter")
-KINDS = [kind for kind in ACTORS if kind not in IN_MEMORY]
+KINDS = [kind for kind in ACTORS if kind not in (*IN_MEMORY, *LOOPS)]
 """All who work on tables of names; what is built begins in memory."""
 FEW, MANY = (10, 300), (120, 1_000)
 

@@ -29,6 +29,7 @@ PAIRS = (
     "undo-1 publisher-1",
     "appender-1 appender-2",
     "stream-1 stream-2",
+    "facts-1 raw-1",
     "compactor-1 appender-1",
     "switcher-1 switcher-2",
     "reclaimer-1 publisher-1",

@@ -186,6 +186,8 @@ class KilledStream:
     killed: list[str] = field(default_factory=list)
     unexpected: list[str] = field(default_factory=list)
     """How a process ended that was not killed."""
+    most_memory: int = 0
+    """Bytes of the process with its children, whenever it was watched."""
     _process: subprocess.Popen[bytes] | None = None
     _reported: int = 0
     _started: float = 0.0
@@ -208,6 +210,13 @@ class KilledStream:
         if self._process is not None and (status := self._process.poll()) is not None:
             self.unexpected.append(f"the stream ended with {status}: {self.problems.read_text()[-_SHOWN:]}")
             self.start()
+        self.most_memory = max(self.most_memory, self._memory())
+
+    def _memory(self) -> int:
+        with suppress(psutil.Error, AttributeError):
+            process = psutil.Process(self._process.pid)  # type: ignore[union-attr]
+            return sum(each.memory_info().rss for each in (process, *process.children(recursive=True)))
+        return 0
 
     @property
     def has_worked(self) -> bool:

@@ -34,7 +34,7 @@ from backfill_assets.settings import Settings
 from backfill_assets.spark.connect_server import connect_server
 from backfill_assets.state.history import history
 from backfill_assets.state.stream_positions import topic_positions
-from backfill_assets.text import format_count
+from backfill_assets.text import format_count, format_size
 from backfill_assets_tests.conftest import CHILDREN_OF_TESTS, SMALL_SPARK
 from backfill_assets_tests.stories.real_dagster import RealDagster
 from backfill_assets_tests.stream import whole_rebuild
@@ -375,9 +375,11 @@ class Tally:
             "daemon": self.daemon.killed,
         }
 
+    def delays(self, lines: int, table: str, beside: str) -> list[DelayedEvents]:
+        steps = list(visible_rows(self.storage, table, beside))
+        return list(delayed(steps, self.sent, lines / max((step.rows for step in steps), default=lines)))
+
     def report(self, lines: int, seconds: float, wrong: list[str]) -> TallyReport:
-        steps = list(visible_rows(self.storage, FACT, REVENUE))
-        events_a_row = lines / max((step.rows for step in steps), default=lines)
         commands = [*self.backfills.ends, *self.campaigns.commands.ends]
         return TallyReport(
             events=lines,
@@ -392,7 +394,9 @@ class Tally:
                 *(f"{' '.join(each.arguments)}: {each.problem}" for each in commands if not each.succeeded),
                 *self.daemon.problems,
             ],
-            delays=list(delayed(steps, self.sent, events_a_row)),
+            delays=self.delays(lines, FACT, REVENUE),
+            raw_delays=self.delays(lines, RAW, RAW),
+            memory=self.stream.most_memory,
             phases=self.campaigns.phases,
             warm=self.sent.moments[0] + _COLD_SECONDS,
             wrong=wrong,
@@ -413,6 +417,9 @@ class TallyReport:
     compactions: int
     refused: list[str]
     delays: list[DelayedEvents]
+    raw_delays: list[DelayedEvents]
+    memory: int
+    """The most bytes of the stream with its JVM."""
     phases: list[Phase]
     warm: float
     """From this moment on (seconds since 1970), events are sent to a stream that has run for a while."""
@@ -423,18 +430,18 @@ class TallyReport:
         """Events a second that were sent."""
         return self.events / self.sent_seconds
 
-    def delays_by_phase(self) -> dict[str, dict[str, float | None]]:
-        """In seconds, from sending to the facts: of all events, of parts of the time, and around the cut-overs."""
+    def delays_by_phase(self, delays: Sequence[DelayedEvents]) -> dict[str, dict[str, float | None]]:
+        """In seconds, from sending on: of all events, of parts of the time, and around the cut-overs."""
         cuts = [phase for phase in self.phases if phase.name == "approve"]
         undone = [phase for phase in self.phases if phase.name == "rollback"]
         first, last = (min(p.began for p in self.phases), max(p.ended for p in self.phases)) if self.phases else (0, 0)
         chosen = {
-            "all": self.delays,
-            "after the first minute": [each for each in self.delays if each.at - each.delay >= self.warm],
-            "before the cut-over": [each for each in self.delays if each.at < first or not self.phases],
-            "during a cut-over": [each for each in self.delays if any(p.holds(each.at) for p in cuts)],
-            "during an undo": [each for each in self.delays if any(p.holds(each.at) for p in undone)],
-            "after the undo": [each for each in self.delays if self.phases and each.at > last],
+            "all": delays,
+            "after the first minute": [each for each in delays if each.at - each.delay >= self.warm],
+            "before the cut-over": [each for each in delays if each.at < first or not self.phases],
+            "during a cut-over": [each for each in delays if any(p.holds(each.at) for p in cuts)],
+            "during an undo": [each for each in delays if any(p.holds(each.at) for p in undone)],
+            "after the undo": [each for each in delays if self.phases and each.at > last],
         }
         return {name: {"p50": percentile(of, 0.5), "p99": percentile(of, 0.99)} for name, of in chosen.items()}
 
@@ -455,7 +462,9 @@ class TallyReport:
             "campaigns": self.campaigns,
             "backfills": self.backfills,
             "compactions": self.compactions,
-            "delays": self.delays_by_phase(),
+            "delays": self.delays_by_phase(self.delays),
+            "raw_delays": self.delays_by_phase(self.raw_delays),
+            "memory": self.memory,
             "refused": self.refused,
             "wrong": self.wrong,
         }
@@ -469,9 +478,11 @@ class TallyReport:
         )
         for name, killed in self.kills.items():
             yield f"{name}: killed {len(killed)} times ({'; '.join(killed)})"
-        for name, found in self.delays_by_phase().items():
-            shown = (f"{share} {'unknown' if value is None else f'{value:.1f} s'}" for share, value in found.items())
-            yield f"delay until the facts, {name}: {', '.join(shown)}"
+        for where, delays in (("raw", self.raw_delays), ("the facts", self.delays)):
+            for name, found in self.delays_by_phase(delays).items():
+                shown = (f"{share} {'unknown' if each is None else f'{each:.1f} s'}" for share, each in found.items())
+                yield f"delay until {where}, {name}: {', '.join(shown)}"
+        yield f"most memory of the stream: {format_size(self.memory)}"
         yield from (f"refused: {each}" for each in self.refused)
         yield from self.wrong or ["Every event exactly once in raw, every winner exactly once in the facts."]
 

@@ -22,8 +22,8 @@ from backfill_assets.model.lateness import Lateness
 from backfill_assets.rebuild.follow import Followed
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.walk import HeldBack, first_line
+from backfill_assets.stream import facts as of_facts
 from backfill_assets.stream import follower as module
-from backfill_assets.stream import run
 from backfill_assets.stream.follower import Follower
 from backfill_assets_tests.played_lake import lake_of
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
@@ -104,13 +104,15 @@ def test_a_day_that_cannot_be_computed_keeps_no_other_day_back(
 
 def test_days_that_wait_follow_without_a_batch(follower: Follower, growth: Growth, small: SmallLakehouse) -> None:
     """A stream asks for it each minute in which its source has no news."""
-    run._follow_again(follower, lambda: None)
+    told: Any = SimpleNamespace(followed_again=lambda: None)
+    facts = of_facts.Facts(follower, told)
+    facts.follow_again()
     assert growth.tried == []
     growth.broken = set(DAYS)
     follower.follow(DAYS)
     growth.broken = set()
     small.minutes += 2
-    run._follow_again(follower, lambda: None)
+    facts.follow_again()
     assert follower.pending == set() and set(growth.published) == set(DAYS)
 
 
@@ -204,9 +206,9 @@ def test_a_table_that_cannot_be_compacted_is_reported_and_tried_again_after_an_h
         if table == "raw":
             raise error
 
-    monkeypatch.setattr(run, "compact_small_files", compact)
+    monkeypatch.setattr(of_facts, "compact_small_files", compact)
     for minutes in (0, 1, 61):
         small.minutes = minutes
-        assert run.compact_days(follower, ["raw", "fact"], []) == set()
+        of_facts.compact_days(follower, ["raw", "fact"], [])
     assert tried == ["raw", "fact", "fact", "raw", "fact"]
     assert reports == [f"Warning: raw is not compacted for an hour: {error}"] * 2

@@ -19,6 +19,7 @@ from backfill_assets.stream.delays import Delays
 from backfill_assets.stream.lease import (
     LEASE_SECONDS,
     RUN_VARIABLE,
+    FollowedBatches,
     HeldEvents,
     StreamBatch,
     StreamHolder,
@@ -224,11 +225,21 @@ def test_readers_find_the_old_status_or_the_new_one(storage: Storage, time: Fake
 
 def test_a_batch_is_described_in_one_line() -> None:
     batch = StreamBatch(at=NOON, batch=7, events=1, seconds=1.26)
-    late = {"raw_sales": Delays(2.04, 3), "fact_daily_revenue": Delays(8, 9.51)}
-    text = "batch 7: 1 event in 1.3 s; in raw_sales after p50 2.0 s, p99 3.0 s; in fact_daily_revenue after p50 8.0 s"
-    assert str(batch.model_copy(update={"delays": late})) == f"{text}, p99 9.5 s"
+    late = batch.model_copy(update={"delays": {"raw_sales": Delays(2.04, 3)}})
+    assert str(late) == "batch 7: 1 event in 1.3 s; in raw_sales after p50 2.0 s, p99 3.0 s"
+    followed = FollowedBatches(at=NOON, batches=3, events=5, seconds=2, delays={"fact": Delays(8, 9.51)}, held_back="7")
+    assert str(followed) == "3 batches followed: 5 events in 2.0 s; in fact after p50 8.0 s, p99 9.5 s; 7"
     slow = batch.model_copy(update={"events": 2_000, "slowed_down": "the source took 4.1 s: reading at 250 records/s"})
     assert str(slow) == "batch 7: 2,000 events in 1.3 s; slowed down: the source took 4.1 s: reading at 250 records/s"
+
+
+def test_events_a_second_are_those_that_come_and_not_those_that_a_batch_could_read(storage: Storage) -> None:
+    """Raw takes half a second for what has come in two."""
+    batch = StreamBatch(at=NOON, batch=7, events=200, seconds=0.5)
+    status = acquire(storage).status
+    rates = [status.model_copy(update={"last": each}).events_per_second for each in (None, batch)]
+    apart = batch.model_copy(update={"since_last": 2.0})
+    assert [*rates, status.model_copy(update={"last": apart}).events_per_second] == [0.0, 400.0, 100.0]
 
 
 def test_what_was_held_back_stays_so_until_the_next_stream_has_looked(storage: Storage, time: FakeClock) -> None:

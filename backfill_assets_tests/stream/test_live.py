@@ -18,6 +18,8 @@ from backfill_assets.errors import AnotherStreamRuns, LakehouseUnusable, SourceU
 from backfill_assets.stream import live
 from backfill_assets.stream.batches import BatchRead, Checkpoint
 from backfill_assets.stream.broker import BrokerAway
+from backfill_assets.stream.follow_loop import FollowLoop, InTurn
+from backfill_assets.stream.gained import MOST_BATCHES, Gained
 from backfill_assets.stream.lease import StreamBatch
 from backfill_assets.stream.live import LiveStream, Trigger, stream_settings
 from backfill_assets.stream.throttle import ReadLimit, Throttle
@@ -77,6 +79,7 @@ class FakeReporter:
     batches: list[StreamBatch] = field(default_factory=list)
     waits: list[str] = field(default_factory=list)
     stops: list[str] = field(default_factory=list)
+    slow: list[str] = field(default_factory=list)
     lost: AnotherStreamRuns | None = None
     """Another stream has taken the table."""
 
@@ -89,6 +92,9 @@ class FakeReporter:
 
     def looked(self) -> None:
         pass
+
+    def slowed_down(self, why: str) -> None:
+        self.slow.append(why)
 
     def overtaken(self) -> AnotherStreamRuns | None:
         return self.lost
@@ -108,7 +114,7 @@ def _time() -> Iterator[None]:
 
 
 def live_stream(source: FakeSource, reporter: FakeReporter, **changes: Any) -> LiveStream:
-    nothing = {"follow": lambda days: None, "follow_again": lambda: None, "throttle": Throttle()}
+    nothing = {"following": InTurn(lambda gained: None, lambda: None), "throttle": Throttle()}
     known = {"reading": source, "trigger": Trigger(), "reporter": reporter}
     return LiveStream(**{**nothing, **known, **changes})
 
@@ -345,7 +351,7 @@ def quiet_stream(
 
     monkeypatch.setattr(live, "start_query", start)
     source = source or FakeSource([10, 10], live_from=0)
-    return live_stream(source, reporter, follow_again=follow_again), reporter
+    return live_stream(source, reporter, following=InTurn(lambda gained: None, follow_again)), reporter
 
 
 def test_days_that_were_left_are_tried_again_each_minute_of_a_quiet_source(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -362,7 +368,7 @@ def test_what_could_not_be_read_is_tried_again_each_minute_and_follows(monkeypat
     source = FakeSource([10, 10], live_from=0)
     stream, reporter = quiet_stream(monkeypatch, lambda: None, source)
     followed: list[date] = []
-    stream.follow = followed.extend
+    stream.following = InTurn(lambda gained: followed.extend(gained.days), lambda: None)
     source.left_out = 7
     stream.run()
     assert [batch.events for batch in reporter.batches] == [10, 10, 7] and followed == [DAY] * 3
@@ -385,6 +391,117 @@ def test_a_full_disk_while_they_are_tried_again_ends_the_stream_with_the_reason(
     stream, _ = quiet_stream(monkeypatch, full)
     with pytest.raises(LakehouseUnusable, match="The stream stopped between batches: the disk is full"):
         stream.run()
+
+
+# ----------------------------------------------------------------------------- two loops
+
+_PATIENCE_SECONDS = 30.0
+
+
+@dataclass
+class SlowFacts:
+    """Each following begins when it is told to, or at once if ``is_free`` is set."""
+
+    error: Exception | None = None
+    is_free: threading.Event = field(default_factory=threading.Event)
+    has_begun: threading.Event = field(default_factory=threading.Event)
+    taken: list[int] = field(default_factory=list)
+    """How many batches each following took."""
+
+    @property
+    def loop(self) -> FollowLoop:
+        return FollowLoop(self.follow, lambda: None)
+
+    def follow(self, gained: Gained) -> None:
+        self.has_begun.set()
+        assert self.is_free.wait(_PATIENCE_SECONDS)
+        if self.error:
+            raise self.error
+        self.taken.append(len(gained.batches))
+
+
+def beside_facts(
+    monkeypatch: pytest.MonkeyPatch, facts: SlowFacts, batches: int, on_batch: Callable[[StreamBatch], None]
+) -> tuple[LiveStream, FakeReporter]:
+    source, reporter = FakeSource([10] * batches, live_from=0), FakeReporter(on_batch)
+    start = lambda rows, folder, trigger, on_batch: FakeQuery(source, on_batch, [0.1] * batches)  # noqa: E731
+    monkeypatch.setattr(live, "start_query", start)
+    return live_stream(source, reporter, following=facts.loop, trigger=Trigger(available_now=True)), reporter
+
+
+def test_raw_does_not_wait_for_slow_facts_which_take_all_at_once_and_it_ends_after_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    facts = SlowFacts()
+
+    def published(batch: StreamBatch) -> None:
+        if batch.batch:
+            assert facts.has_begun.wait(_PATIENCE_SECONDS) and not facts.taken
+        if batch.batch == 8:
+            facts.is_free.set()
+
+    stream, reporter = beside_facts(monkeypatch, facts, 9, published)
+    stream.run()
+    assert len(reporter.batches) == 9 and sum(facts.taken) == 9 and len(facts.taken) <= 3, facts.taken
+    assert not reporter.slow and {batch.slowed_down for batch in reporter.batches} == {""}
+
+
+def test_raw_waits_once_it_is_far_ahead_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One batch is with the following under way, so many wait, and the next one waits for it."""
+    facts, latest = SlowFacts(), MOST_BATCHES
+
+    def published(batch: StreamBatch) -> None:
+        if batch.batch == 1:
+            assert facts.has_begun.wait(_PATIENCE_SECONDS)
+        assert batch.batch <= latest or facts.is_free.is_set(), "raw is further ahead than it may be"
+        if batch.batch == latest:
+            freed = threading.Timer(0.2, facts.is_free.set)
+            freed.start()
+
+    stream, reporter = beside_facts(monkeypatch, facts, MOST_BATCHES + 3, published)
+    stream.run()
+    why = f"raw is {MOST_BATCHES} batches ({MOST_BATCHES * 10} events) ahead of the facts: it waits for them"
+    assert reporter.slow == [why] and facts.taken[:2] == [1, MOST_BATCHES]
+    assert [batch.batch for batch in reporter.batches if batch.slowed_down] == [MOST_BATCHES + 1]
+
+
+@pytest.mark.parametrize(
+    ("error", "raised", "said"),
+    [
+        (ValueError("a bug"), ValueError, "a bug"),
+        (LakehouseUnusable("the log is damaged"), LakehouseUnusable, "the log is damaged"),
+        (OSError(28, "No space left on device"), LakehouseUnusable, "stopped in the middle of a batch: the disk is"),
+    ],
+)
+def test_what_ends_the_facts_ends_the_stream(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, raised: type[Exception], said: str
+) -> None:
+    """Also if raw has ended before: not all has followed."""
+
+    def published(batch: StreamBatch) -> None:
+        if batch.batch == 2:
+            threading.Timer(0.1, facts.is_free.set).start()
+
+    facts = SlowFacts(error)
+    stream, _ = beside_facts(monkeypatch, facts, 3, published)
+    with pytest.raises(raised, match=said):
+        stream.run()
+
+
+def test_one_who_stops_it_waits_for_the_facts_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also for those of the last batch; a second Ctrl-C leaves them to the next start."""
+    facts = SlowFacts()
+
+    def published(batch: StreamBatch) -> None:
+        if batch.batch == 2:
+            threading.Timer(0.2, facts.is_free.set).start()
+            raise KeyboardInterrupt
+
+    stream, reporter = beside_facts(monkeypatch, facts, 5, published)
+    stream.trigger = Trigger()
+    with pytest.raises(KeyboardInterrupt):
+        stream.run()
+    assert sum(facts.taken) == 2 and reporter.stops and "and its facts" in reporter.stops[0]
 
 
 def test_local_files_are_written_without_a_process_for_each_unless_the_lakehouse_is_a_bucket() -> None:

@@ -44,9 +44,10 @@ from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.settings import Settings
 from backfill_assets.spark.session import driver_memory, profile
 from backfill_assets.state.stream_positions import TopicPositions
+from backfill_assets.stream.facts import Facts
 from backfill_assets.stream.follower import Follower
+from backfill_assets.stream.gained import Gained, GainedBatch
 from backfill_assets.stream.live import stream_settings
-from backfill_assets.stream.run import _after_batch
 from backfill_assets.stream.sources import KafkaTopic, OffsetRange
 from backfill_assets.stream.topic import StartRequest, TopicReading
 from backfill_assets_tests.clock import FakeClock
@@ -79,6 +80,16 @@ class WithoutBroker(TopicReading):
         """Nobody makes another one."""
 
 
+class Untold:
+    """Nobody asks how late events are."""
+
+    def followed(self, gained: Gained, seconds: float) -> None:
+        pass
+
+    def followed_again(self) -> None:
+        pass
+
+
 @dataclass(frozen=True)
 class Cost:
     """Seconds of the clock, and of the processor."""
@@ -109,7 +120,7 @@ class Batches:
         topic = KafkaTopic("nowhere:9092", "sales")
         self.reading = WithoutBroker(lake, RAW, RUN, say, topic=topic, properties={}, asked=StartRequest())
         self.reading.known = TopicPositions("sales", begun=True)
-        self.follower = Follower(lake, RAW, RUN, say, say)
+        self.facts = Facts(Follower(lake.of_another_thread(), RAW, RUN, say, say), Untold())
         self.events = live_events(LiveSpec(7, _START, _EVENTS_A_SECOND, self.late_days))
         self.watch = Watch()
 
@@ -121,7 +132,7 @@ class Batches:
             done = self.reading.append(rows, planned)
         assert done is not None
         with self.watch.cost(found, "follow"):
-            _after_batch(self.follower, True, set(done.days))
+            self.facts.follow(Gained((GainedBatch(frozenset(done.days)),)))
         return found
 
     def land(self, number: int, events: Sequence[LiveEvent]) -> tuple[DataFrame, list[OffsetRange]]:

@@ -34,9 +34,9 @@ def settings_of_the_tests(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "stream_settings", lambda *_, **__: {})
 
 
-def batches(stdout: str) -> list[dict[str, Any]]:
+def batches(stdout: str, kind: str = "batch") -> list[dict[str, Any]]:
     events = [json.loads(line) for line in stdout.splitlines() if line.startswith("{")]
-    return [event for event in events if event["event"] == "batch"]
+    return [event for event in events if event["event"] == kind]
 
 
 @pytest.mark.timeout(420)
@@ -97,8 +97,10 @@ def test_a_topic_is_read_from_its_beginning_and_a_null_value_takes_its_sale_out_
     _require_facts(backfill, spark, LiveTally(events))
     deleted = _key(events[0].text)
     topic.send([None], partition=0, key=json.dumps(dict(zip(("basket_id", "product_id"), deleted, strict=True))))
-    (batch,) = batches(backfill(*stream).stdout)
-    assert batch["events"] == 1 and {*batch["delays"]} == {"raw_sales", "fact_daily_revenue"}
+    said = backfill(*stream).stdout
+    (batch,), (followed,) = batches(said), batches(said, "followed")
+    assert (batch["events"], followed["events"], followed["batches"]) == (1, 1, 1)
+    assert ({*batch["delays"]}, {*followed["delays"]}) == ({"raw_sales"}, {"fact_daily_revenue"})
     _require_facts(backfill, spark, LiveTally([event for event in events if _key(event.text) != deleted]))
     backfill("rollback", batch["publication"], "--yes")
     days = DayRange(min(map(date.fromisoformat, batch["days"])), max(map(date.fromisoformat, batch["days"])))

@@ -14,7 +14,7 @@ from backfill_assets_tests.simulator.actors.person import give_up, try_again
 from backfill_assets_tests.simulator.actors.publisher import publish, switch
 from backfill_assets_tests.simulator.actors.reader import look_at_newest, read_pinned
 from backfill_assets_tests.simulator.actors.recoverer import recover
-from backfill_assets_tests.simulator.actors.stream import append, stream
+from backfill_assets_tests.simulator.actors.stream import append, follow, read_on, stream
 from backfill_assets_tests.simulator.actors.time import let_time_pass
 from backfill_assets_tests.simulator.actors.undo import undo
 from backfill_assets_tests.simulator.actors.upkeep import delete_what_nothing_needs, fold_the_log, put_together, tell
@@ -31,6 +31,8 @@ ACTORS: dict[str, Deed] = {
     "switcher": switch,
     "appender": append,
     "stream": stream,
+    "raw": read_on,
+    "facts": follow,
     "compactor": put_together,
     "reclaimer": delete_what_nothing_needs,
     "folder": fold_the_log,

@@ -5,7 +5,7 @@ There may be several at once: a lease spares work, and what is read twice must n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import date
 
 from backfill_assets.lakehouse.delta_log import newest_version, read_transactions
@@ -20,6 +20,7 @@ from backfill_assets_tests.simulator.judges.tables import SHARED
 from backfill_assets_tests.simulator.staging import DAYS, Names, change, stage
 from backfill_assets_tests.simulator.world import RAW, Life
 
+LOOPS = ("raw", "facts")
 PARTITIONS = (0, 1)
 _RAW, _FACT = RAW[0], "fact"
 _ENDLESS = 1_000_000
@@ -54,7 +55,29 @@ def _lost(life: Life, publisher: Publisher, wanted: Publication, rows: dict[str,
 
 
 def stream(life: Life) -> None:
-    """Start where raw ends, read some micro-batches of both partitions, and let facts follow each."""
+    """Facts follow each micro-batch before the next one is read."""
+    for days in _batches(life):
+        publish_days(life, {_FACT: days}, _RAW, transaction=SHARED)
+
+
+def read_on(life: Life) -> None:
+    """The loop of raw, beside that of the facts: the schedule says which of them is ahead, and how far."""
+    for _ in _batches(life):
+        pass
+
+
+def follow(life: Life) -> None:
+    """The loop of the facts: all days that raw has gained, however many batches that were."""
+    publisher = life.publisher()
+    days = sorted(key.day for key in publisher.log.day_states(publisher.log.head(), {_RAW}))
+    if days:
+        publish_days(life, {_FACT: days}, _RAW, transaction=SHARED)
+    else:
+        life.rest()
+
+
+def _batches(life: Life) -> Iterator[list[date]]:
+    """Start where raw ends, and read some micro-batches of both partitions: the days that each has brought."""
     publisher = life.publisher()
     ids = TopicIds("cluster", "topic")
     kept = TopicOffsets(dict.fromkeys(PARTITIONS, 0), dict.fromkeys(PARTITIONS, _ENDLESS), ids)
@@ -67,7 +90,7 @@ def stream(life: Life) -> None:
     for number in range(life.draw.randint(1, 3)):
         end = {partition: offset + 1 + (partition + number) % 2 for partition, offset in read.items()}
         if days := _publish_batch(life, publisher, planned_ranges(read, end)):
-            publish_days(life, {_FACT: days}, _RAW, transaction=SHARED)
+            yield days
         read = end
 
 
