@@ -109,6 +109,10 @@ def _tombstones(keys: ir.Table, source: Source) -> ir.Table:
 
 
 def _key_line(source: Source, key: ir.StringValue) -> ir.StringValue:
+    import ibis
+
+    if set(source.key_fields) <= set(source.record_fields):
+        return cast("ir.StringValue", ibis.literal("{}"))
     if len(source.key_fields) > 1:
         return key
     (name,) = source.key_fields

@@ -73,7 +73,7 @@ def _event(source: Source, raw: Mapping[str, Any]) -> str:
 def _kept(source: Source, raw: Mapping[str, Any]) -> dict[str, Any]:
     columns = dict(zip(source.fields, source.columns, strict=True))
     rescued: dict[str, Any] = json.loads(raw["rescued"] or "{}")
-    return {name: raw[column] for name, column in columns.items()} | rescued
+    return {name: raw[columns[name]] for name in source.value_fields} | rescued
 
 
 def _mask(path: Path, source: Source, raw: Mapping[str, Any]) -> str | None:

@@ -131,7 +131,7 @@ def _first(batches: Iterator[pa.RecordBatch], most: int | None) -> Iterator[pa.R
 def lines_query(source: Source, token_key_file: str, table: Table | None = None) -> LinesQuery:
     asked, key = _query(source, table), token_key_file if source.personal_fields else ""
     carried_by_value(format_of(source))
-    return LinesQuery(asked, format_of(source), source.fields, key, values_read(source))
+    return LinesQuery(asked, format_of(source), source.value_fields, key, values_read(source))
 
 
 def prepare(source: Source, table: Table) -> None:
@@ -142,7 +142,7 @@ def prepare(source: Source, table: Table) -> None:
 def _query(source: Source, table: Table | None) -> str:
     import ibis
 
-    columns = _columns_read(format_of(source), source.fields, values_read(source))
+    columns = _columns_read(format_of(source), source.value_fields, values_read(source))
     records = ibis.table(ibis.Schema.from_pyarrow(columns), name=_RECORDS)
     return sql_of(with_hashes(raw_rows_to_write(records, source), table) if table else raw_rows(records, source))
 

@@ -88,7 +88,9 @@ def readable(lines: pa.Array) -> pa.Array:
         return pa.array(map(_readable, lines.to_pylist()), pa.string())
 
 
-def _readable(line: bytes) -> str:
+def _readable(line: bytes | None) -> str | None:
+    if line is None:
+        return None
     try:
         return line.decode()
     except UnicodeDecodeError:

@@ -27,6 +27,7 @@ from backfill_assets.model.landed_values import (
     raw_content_hash_of_read,
 )
 from backfill_assets.model.of_duckdb import of_duckdb
+from backfill_assets.model.record_parts import words_of
 
 if TYPE_CHECKING:
     import ibis.expr.datatypes as dt
@@ -79,7 +80,8 @@ def raw_rows(records: ir.Table, source: Source) -> ir.Table:
     """A row in ``raw_schema(source)`` for each of ``records``.
 
     They have ``value``, a JSON object's text, and :data:`PLACE`; other formats have ``fields``, ``others`` and
-    :data:`MAY_NEST`. With :data:`TODAY` a null arrival day becomes the event day if possible, else today.
+    :data:`MAY_NEST`; events have ``source.record_fields``. With :data:`TODAY` a null arrival day becomes the event day
+    if possible, else today.
 
     JSON values other than text stay JSON, with numbers' digits. With personal fields, a token replaces each value that
     may hold one under another name or within a structure; of a line that is no object of distinct fields, length and
@@ -119,7 +121,7 @@ def values_read(source: Source) -> pa.Schema:
     kinds = {
         name: source.type_of(column)
         for name, column in _columns(source).items()
-        if name not in source.personal_fields and column in read
+        if name in source.value_fields and name not in source.personal_fields and column in read
     }
     given = {name: kind for name, kind in kinds.items() if kind in _GIVEN or kind.startswith("decimal")}
     return pa.schema([(name, ibis.dtype(ibis_type(kind)).to_pyarrow()) for name, kind in given.items()])
@@ -182,34 +184,41 @@ def _fields(lines: ir.Table, source: Source) -> ir.Table:
 
 
 def _declared(source: Source) -> str:
-    return json.dumps(dict.fromkeys(source.fields, "VARCHAR"), ensure_ascii=False)
+    return json.dumps(dict.fromkeys(source.value_fields, "VARCHAR"), ensure_ascii=False)
 
 
 def _struct(source: Source) -> dt.DataType:
     import ibis.expr.datatypes as dt
 
-    return dt.Struct(dict.fromkeys(source.fields, "string"))
+    return dt.Struct(dict.fromkeys(source.value_fields, "string"))
 
 
 def _present(fields: Any, source: Source) -> ir.IntegerValue:
-    return cast("ir.IntegerValue", reduce(add, (fields[name].notnull().cast("int64") for name in source.fields)))
+    return cast("ir.IntegerValue", reduce(add, (fields[name].notnull().cast("int64") for name in source.value_fields)))
 
 
 def _others(parts: ir.Table, source: Source) -> ir.Value:
     pairs = of_duckdb("map_entries", _PAIRS, of_duckdb("json_transform", "map<string, string>", parts[_READ], _MAP))
-    return cast("ir.ArrayValue", pairs).filter(lambda pair: pair.key.notin(source.fields))
+    return cast("ir.ArrayValue", pairs).filter(lambda pair: pair.key.notin(source.value_fields))
 
 
 def _landed_field(read: ir.Table, source: Source, name: str) -> ir.Value:
-    value = read[_OBJECT][name]
+    value = _of_record(read, name) if name in source.record_fields else read[_OBJECT][name]
     return token(value) if name in source.personal_fields else cast("ir.Value", value)
+
+
+def _of_record(read: ir.Table, name: str) -> ir.Value:
+    """Null for landed files, which have no records."""
+    import ibis
+
+    return read[name] if name in read.columns else ibis.null("string")
 
 
 def _without_structures(parts: ir.Table, source: Source) -> ir.Table:
     import ibis
 
-    kept = {name: _hidden(parts[_OBJECT][name], source) for name in source.fields if name not in source.personal_fields}
-    fields = {name: kept.get(name, parts[_OBJECT][name]) for name in source.fields}
+    given = {name: parts[_OBJECT][name] for name in source.value_fields}
+    fields = {name: each if name in source.personal_fields else _hidden(each, source) for name, each in given.items()}
     may_nest = parts[MAY_NEST] if MAY_NEST in parts.columns else _may_nest(parts.value)
     return parts.mutate(**{_OBJECT: may_nest.ifelse(ibis.struct(fields), parts[_OBJECT])})
 
@@ -259,7 +268,7 @@ def _is_structure(value: ir.StringValue) -> ir.BooleanValue:
 def _mentions_personal(text: ir.StringValue, source: Source) -> ir.BooleanValue:
     """Finds a field's name in any case, with any characters between its parts."""
     letters = text.lower().re_replace("[^a-z0-9]", "")
-    names = [re.sub("[^a-z0-9]", "", name.lower()) for name in source.personal_fields]
+    names = [re.sub("[^a-z0-9]", "", name.lower()) for name in words_of(source.personal_fields)]
     return reduce(or_, (letters.contains(name) for name in names))
 
 

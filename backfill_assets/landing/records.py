@@ -27,7 +27,7 @@ def format_of(source: Source) -> Format:
 
 
 def records_of(source: Source, path: Path) -> Iterator[pa.RecordBatch]:
-    return format_of(source).records(path, source.fields)
+    return format_of(source).records(path, source.value_fields)
 
 
 def fields_of(

@@ -30,7 +30,8 @@ Asked = Callable[["ir.Table", Source], "ir.Table"]
 
 
 def rows_of_lines(source: Source, lines: DataFrame, token_key_file: str, today: date) -> DataFrame:
-    """Raw rows of ``lines``: ``value`` (bytes, never null), ``source_file``, ``source_line``, ``arrival_day``. Lazy.
+    """Raw rows of ``lines``: ``value`` (bytes, never null), ``source_file``, ``source_line``, ``arrival_day``, and
+    bytes of each of ``source.record_fields``. Lazy.
 
     A null arrival day becomes the event day if possible ``today``, else ``today``.
     """
@@ -61,7 +62,11 @@ def _with_today(lines: DataFrame, today: date) -> DataFrame:
 def _query(source: Source, asked: str, found: pa.Schema, token_key_file: str) -> PartitionQuery:
     # The worker reads the key, so no task and no plan contains it.
     known = partial(register, token_key_file=token_key_file if source.personal_fields else "")
-    return PartitionQuery(asked, _HELD, found, known)
+    return PartitionQuery(asked, _held(source), found, known)
+
+
+def _held(source: Source) -> pa.Schema:
+    return pa.schema([*_HELD, *((name, pa.binary()) for name in source.record_fields)])
 
 
 @cache
@@ -69,6 +74,7 @@ def _sql(source: Source, asked: Asked, table: Table | None = None) -> str:
     """Cached, because it takes half a second."""
     import ibis
 
-    held = ibis.table(ibis.Schema.from_pyarrow(_HELD), name=ROWS)
-    found = asked(held.mutate(value=text_of_line(held.value)), source)
+    held = ibis.table(ibis.Schema.from_pyarrow(_held(source)), name=ROWS)
+    texts = {name: text_of_line(held[name]) for name in ("value", *source.record_fields)}
+    found = asked(held.mutate(**texts), source)
     return sql_of(with_hashes(found, table) if table else found)

@@ -152,7 +152,7 @@ class LandingZone:
 
     def verify_readable(self, source: Source, path: str) -> None:
         """Raise, with the byte, for damage that the format knows; a plain file that was cut off looks whole."""
-        problem = format_of(source).first_problem(self.locate(path), source.fields)
+        problem = format_of(source).first_problem(self.locate(path), source.value_fields)
         if problem:
             raise SourceUnreadable(
                 f"{path}: {problem}.",

@@ -15,6 +15,7 @@ from typing import Annotated, Any, ParamSpec, TypeVar, cast, get_args, get_origi
 
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.model.declared_wrong import is_type, wrong_annotations
+from backfill_assets.model.record_parts import RecordPart
 
 CHECKS = ("eq", "ne", "gt", "ge", "lt", "le", "in_range", "isin", "notin", "str_matches", "str_length")
 """Pandera's checks that can be judged row by row."""
@@ -59,6 +60,7 @@ class DeclaredField:
     rescued: bool = False
     landed: str = ""
     digits: int | None = None
+    record: RecordPart | None = None
 
 
 def Field(  # noqa: N802
@@ -74,6 +76,7 @@ def Field(  # noqa: N802
     rescued: bool = False,
     landed: str = "",
     digits: int | None = None,
+    record: RecordPart | None = None,
     **checks: Any,
 ) -> Any:
     """A column; ``checks`` are those in :data:`CHECKS`.
@@ -90,13 +93,14 @@ def Field(  # noqa: N802
     - ``joined``: not landed; these columns joined with dashes.
     - ``rescued``: also read from what raw kept before the field was declared.
     - ``landed``: the source's name, if another. A landed ``day`` needs it.
+    - ``record``: not of the value but of the topic's record (``model/record_parts.py``).
     """
     origins = (made_of,) if isinstance(made_of, str) else made_of
     if digits is not None:
         most = 10 ** max(SIGNIFICANT_DIGITS - digits, 0)
         checks = {"in_range": {"min_value": -most, "max_value": most}, **checks}
     marks = key, event_day, version, personal, joined, origins, rescued, landed
-    return DeclaredField(nullable, description, checks, *marks, digits=digits)
+    return DeclaredField(nullable, description, checks, *marks, digits=digits, record=record)
 
 
 class Contract:
@@ -116,10 +120,11 @@ class Contract:
                 hint=f"A field may have {', '.join(CHECKS)}. Whether a key is unique is checked by a gate.",
             )
 
-        if twice := [name for name, each in _own(cls).items() if each.landed and (each.personal or each.joined)]:
+        if twice := [name for name, each in _own(cls).items() if _is_landed_twice(each)]:
             raise InvalidRequest(
                 f"The contract {cls.__name__} lands {', '.join(twice)} by two names.",
-                hint="Leave out landed: personal names the landed field, and a joined column is not landed.",
+                hint="Leave out landed: personal names the landed field, and a joined column is not landed. A part"
+                " of the record has its own name; a personal one is Key(personal=True).",
             )
 
     @classmethod
@@ -130,6 +135,12 @@ class Contract:
     def decides_rows(cls) -> Mapping[str, Any]:
         types = declared_types(cls)
         return {name: (types[name], each.nullable, each.checks) for name, each in cls.fields().items()}
+
+
+def _is_landed_twice(field: DeclaredField) -> bool:
+    if field.record is not None:
+        return bool(field.landed or field.personal or field.joined or field.rescued)
+    return bool(field.landed and (field.personal or field.joined))
 
 
 def columns_with(contract: type[Contract], mark: str) -> tuple[str, ...]:

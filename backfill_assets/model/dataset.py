@@ -25,6 +25,7 @@ from backfill_assets.model.declaration import (
     require_landed_type,
 )
 from backfill_assets.model.event_day import zone_problems
+from backfill_assets.model.record_parts import RecordTime
 from backfill_assets.text import suggest_or_list
 
 ADDED_BY_INGESTION = (
@@ -128,6 +129,9 @@ def source_mistakes(source: Source) -> Iterator[Mistake]:
         if name in ADDED_BY_INGESTION:
             yield Mistake(f"{where}, fields", f"{name!r} is a column that ingestion adds.", _under_another_name(name))
     yield from _rescued_mistakes(source, where)
+    time = RecordTime().field
+    if time in source.fields and (kind := source.type_of(source.column_of(time))) not in ("string", "timestamp"):
+        yield Mistake(f"{where}, types", f"the time of a record is a {kind}.", "It needs the type timestamp, or text.")
     yield from _type_mistakes(source, where)
 
 

@@ -20,6 +20,7 @@ from backfill_assets.errors import InvalidRequest, UnknownVersion
 from backfill_assets.model.landed_structures import has_structure, leaves_of, structure_problem
 from backfill_assets.model.lateness import Lateness
 from backfill_assets.model.placement import IN_UTC, Placement
+from backfill_assets.model.record_parts import is_part
 from backfill_assets.text import format_count
 
 if TYPE_CHECKING:
@@ -362,6 +363,15 @@ class Source:
         return tuple(map(self.column_of, self.fields))
 
     @property
+    def value_fields(self) -> tuple[str, ...]:
+        return tuple(name for name in self.fields if not is_part(name))
+
+    @property
+    def record_fields(self) -> tuple[str, ...]:
+        """Of the record that brought a topic's event."""
+        return tuple(filter(is_part, self.fields))
+
+    @property
     def key_columns(self) -> tuple[str, ...]:
         return tuple(map(self.column_of, self.key_fields))
 
@@ -394,6 +404,8 @@ class Step:
     """Time after the end of the day in UTC (check ``delivered``)."""
     sends_totals: bool = False
     """Whether each landed day has a ``_control.json`` (check ``as_sent``)."""
+    rejected_to: str = ""
+    """The topic that is sent each event that is quarantined."""
 
     @property
     def name(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import date, timedelta
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 _WITHIN_A_WEEK = ArrivedWithin(days=7, at_most=Decimal("0.05"), tolerated_rows=20)
 _ACCOUNTING = ("deduplicated_rows", "deduplicated_hash")
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 C = TypeVar("C", bound=type[Contract])
 
 
@@ -81,6 +83,8 @@ class LandedDataset(DeclaredTables):
     streamed: Streamed = False
     delivered_within: timedelta | None = None
     sends_totals: bool = False
+    rejected_to: str = ""
+    """A topic of the stream's broker, which is sent events that are quarantined; ``stream/dead_letters.py``."""
     format: Format | None = None
     files: str = ""
     """File names with the arrival day: ``sales_{day}.csv``. Empty: folders have it."""
@@ -130,6 +134,8 @@ class LandedDataset(DeclaredTables):
 
     def dataset(self) -> Dataset:
         self._refuse_what_has_no_day()
+        if self.rejected_to and not _TOPIC.fullmatch(self.rejected_to):
+            raise self._wrong(f"{self.rejected_to!r} is no name of a topic.", 'Write rejected_to="sales-rejected".')
         current = self.refinement()
         for row in self._rows:
             if self._source(row.contract) != current.source:
@@ -201,12 +207,15 @@ class LandedDataset(DeclaredTables):
             lateness=Lateness(self.arrives.days, self.late_rows),
             delivered_within=self.delivered_within,
             sends_totals=self.sends_totals,
+            rejected_to=self.rejected_to,
         )
         return landed, Step((accounted, quarantine), versions, versions[-1].name)
 
     def _source(self, row: type[Contract]) -> Source:
         landed = {name: each for name, each in row.fields().items() if not each.joined}
+        parts = {name: each.record for name, each in landed.items() if each.record}
         names = {name: each.personal or each.landed or name for name, each in landed.items()}
+        names |= {name: part.field for name, part in parts.items()}
         of_raw = {name: each.personal or name for name, each in landed.items()}
         key = [part for name in columns_with(row, "key") for part in row.fields()[name].joined or (name,)]
         types = declared_types(row)
@@ -217,8 +226,14 @@ class LandedDataset(DeclaredTables):
             version_field=self._version_field(row, of_raw),
             fields=tuple(names.values()),
             types={name: types[name] for name in landed if types[name] != "string"},
-            personal_fields={each.personal: name for name, each in landed.items() if each.personal},
-            renamed_fields={each.landed: name for name, each in landed.items() if each.landed},
+            personal_fields={
+                **{each.personal: name for name, each in landed.items() if each.personal},
+                **{part.field: name for name, part in parts.items() if part.personal},
+            },
+            renamed_fields={
+                **{each.landed: name for name, each in landed.items() if each.landed},
+                **{part.field: name for name, part in parts.items() if not part.personal},
+            },
             rescued_fields=tuple(name for name, each in landed.items() if each.rescued),
             supersession_window_days=self.supersession_window_days,
             earliest_day=self.earliest_day,

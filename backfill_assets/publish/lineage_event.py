@@ -189,9 +189,8 @@ class _Described:
             if change.mode != "append" or step is None or step.source is None:
                 continue
             topics = {each.id.split(":")[2].partition("@")[0] for each in change.positions if _TOPIC in each.id[:6]}
-            namespace, topic = address(self.places.topic)
-            if topic and topic in topics:
-                yield InputDataset(namespace, topic)
+            namespace, names = address(self.places.topic)
+            yield from (InputDataset(namespace, name) for name in names.split(",") if name in topics)
             if self.places.landing and not topics:
                 yield InputDataset(*address(f"{self.places.landing.rstrip('/')}/{step.source.name}"))
 

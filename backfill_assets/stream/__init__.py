@@ -16,7 +16,7 @@ How does a stream run?
 What does it read?
 
 - ``batches``: ``Reading``, a source appended to raw.
-- ``topic``: offsets. ``landed``: the landing folder.
+- ``topic``: offsets. ``several_topics``: at once. ``landed``: the landing folder.
 - ``sources``: where to start, what is new or lost.
 - ``broker``: Kafka, by Spark and by its client.
 - ``events``: raw rows of events, odd ones alone.
@@ -24,6 +24,7 @@ What does it read?
 What is told?
 
 - ``reporter``, ``delays``: status; how late events are, in raw and in the facts.
+- ``dead_letters``: rejected events, to a topic.
 
 >>> from backfill_assets.stream.restart import wait_after
 >>> [wait_after(early=count).seconds for count in (0, 1, 2, 99)]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py4j.protocol import Py4JJavaError
 
@@ -52,9 +53,16 @@ class KafkaRecord:
     offset: int
     key: bytes | None = None
     value: bytes | None = None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
     time: int | None = None
     """Milliseconds since 1970 if the producer is right."""
     reason: str = ""
+
+
+class Message(NamedTuple):
+    key: bytes
+    value: bytes
+    headers: tuple[tuple[str, bytes], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -65,29 +73,34 @@ class Broker:
     source: KafkaTopic
     properties: Mapping[str, str] = field(repr=False)
     """May contain secrets. ``isolation.level``: whether open transactions count. No reader joins a group."""
+    with_headers: bool = False
 
-    def stream(self, start: Offsets, most: int) -> DataFrame:
+    def stream(self, start: Offsets, most: int, beside: Mapping[str, Offsets] = MappingProxyType({})) -> DataFrame:
+        """``beside`` are starts of other topics of this broker, for the same query."""
+        starts = {self.source.topic: start, **beside}
         options = {
-            "subscribe": self.source.topic,
-            "startingOffsets": self._json(start),
+            "subscribe": ",".join(starts),
+            "startingOffsets": _json(starts),
             "maxOffsetsPerTrigger": str(most),
         }
         return self.spark.readStream.format("kafka").options(**self._options(), **options).load()
 
-    def read(self, part: OffsetRange) -> DataFrame:
+    def read(self, *parts: OffsetRange) -> DataFrame:
+        """At most one part of each partition."""
+        topic = self.source.topic
         options = {
-            "assign": json.dumps({self.source.topic: [part.partition]}),
-            "startingOffsets": self._json({part.partition: part.first}),
-            "endingOffsets": self._json({part.partition: part.end}),
+            "assign": json.dumps({topic: [each.partition for each in parts]}),
+            "startingOffsets": _json({topic: {each.partition: each.first for each in parts}}),
+            "endingOffsets": _json({topic: {each.partition: each.end for each in parts}}),
         }
         return self.spark.read.format("kafka").options(**self._options(), **options).load()
 
     def _options(self) -> dict[str, str]:
         kafka = {f"kafka.{name}": value for name, value in self.properties.items()}
-        return {**kafka, "kafka.bootstrap.servers": self.source.servers, "failOnDataLoss": "true"}
+        return {**kafka, "kafka.bootstrap.servers": self.source.servers, "failOnDataLoss": "true", **self._of_headers()}
 
-    def _json(self, offsets: Offsets) -> str:
-        return json.dumps({self.source.topic: {str(number): offset for number, offset in offsets.items()}})
+    def _of_headers(self) -> dict[str, str]:
+        return {"includeHeaders": "true"} if self.with_headers else {}
 
     def offsets(self) -> TopicOffsets:
         """Raises :class:`SourceUnreadable` for a missing topic, and :class:`BrokerAway`."""
@@ -129,8 +142,36 @@ class Broker:
                     " and let nobody join it; or name another as group.id in the file of Kafka properties.",
                 ) from error
 
+    def send(self, topic: str, messages: Sequence[Message]) -> None:
+        """To a topic of this broker, each acknowledged; at least once. Raises :class:`SourceUnreadable` if it refuses,
+        and :class:`BrokerAway`.
+        """
+        clients = self._jvm.org.apache.kafka.clients.producer
+        header = self._jvm.org.apache.kafka.common.header.internals.RecordHeader
+        with self._client(self._new_producer) as producer:
+            try:
+                sent = []
+                for key, value, headers in messages:
+                    said = self._jvm.java.util.ArrayList()
+                    for name, text in headers:
+                        said.add(header(name, text))
+                    sent.append(producer.send(clients.ProducerRecord(topic, None, key, value, said)))
+                for each in sent:
+                    each.get()
+            except Py4JJavaError as error:
+                # A topic that is missing times out like a broker that is away, which the stream's own reading tells.
+                raise SourceUnreadable(
+                    f"The topic {topic} at {self.source.servers} takes no rejected events: {reason_of(error)}.",
+                    hint="They stay in quarantine, and are sent when it takes them. Create the topic, and allow writing"
+                    " to it.",
+                ) from error
+
     def offsets_since(self, day: date) -> Offsets:
-        since = int(datetime.combine(day, time.min, UTC).timestamp() * 1000)
+        return self.offsets_at(datetime.combine(day, time.min, UTC))
+
+    def offsets_at(self, moment: datetime) -> Offsets:
+        """Of the first event received since, or the end."""
+        since = int(moment.timestamp() * 1000)
         with self._client(self._new_consumer) as consumer:
             partitions = self._partitions(consumer)
             times = self._jvm.java.util.HashMap()
@@ -148,7 +189,12 @@ class Broker:
                 continue
             for each in polled:
                 if each.offset() < wanted.end:
-                    yield KafkaRecord(wanted.partition, each.offset(), each.key(), each.value(), each.timestamp())
+                    headers = (
+                        ((str(one.key()), one.value()) for one in each.headers().toArray()) if self.with_headers else ()
+                    )
+                    yield KafkaRecord(
+                        wanted.partition, each.offset(), each.key(), each.value(), tuple(headers), each.timestamp()
+                    )
 
     def times(self, wanted: OffsetRange) -> Iterator[KafkaRecord]:
         """Parsed from one string a poll: a JVM call for each event would be too slow."""
@@ -200,6 +246,15 @@ class Broker:
 
     def _new_admin(self) -> Any:
         return self._jvm.org.apache.kafka.clients.admin.AdminClient.create(self._client_properties())
+
+    def _new_producer(self) -> Any:
+        serialization = self._jvm.org.apache.kafka.common.serialization
+        properties = self._client_properties()
+        properties.setProperty("max.block.ms", str(ANSWER_SECONDS * 1000))
+        properties.setProperty("delivery.timeout.ms", str(2 * ANSWER_SECONDS * 1000))
+        return self._jvm.org.apache.kafka.clients.producer.KafkaProducer(
+            properties, serialization.ByteArraySerializer(), serialization.ByteArraySerializer()
+        )
 
     def _new_consumer(self) -> Any:
         serialization = self._jvm.org.apache.kafka.common.serialization
@@ -283,6 +338,10 @@ def read_properties(text: str) -> dict[str, str]:
                 raise InvalidRequest(f"Line {number} of the Kafka properties is not name=value.")
             found[name.strip()] = value.strip()
     return found
+
+
+def _json(offsets: Mapping[str, Offsets]) -> str:
+    return json.dumps({topic: {str(number): at for number, at in of.items()} for topic, of in offsets.items()})
 
 
 def _by_partition(offsets: Any) -> dict[int, int]:

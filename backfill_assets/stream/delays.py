@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import accumulate
 
 SHARES = (0.0, 0.002, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 """Quantiles of a batch's times, oldest first; dense where they decide the 99th percentile."""
@@ -30,6 +32,16 @@ class Received:
     def of(cls, events: int, times_ms: Iterable[int]) -> Received:
         times = sorted(times_ms)
         return cls(events, tuple(times[min(len(times) - 1, int(share * len(times)))] for share in SHARES))
+
+    @classmethod
+    def merged(cls, parts: Sequence[Received]) -> Received:
+        """Each time stands for the share of its part's events up to the next one."""
+        shares = [end - first for first, end in zip((0.0, *SHARES), (*SHARES, 1.0), strict=True)][1:]
+        known = sorted((ms, share * of.events) for of in parts for ms, share in zip(of.at_ms, shares, strict=True))
+        events = sum(each.events for each in parts)
+        passed = [*accumulate(weight for _, weight in known)]
+        at = (min(bisect_right(passed, share * passed[-1]), len(known) - 1) for share in SHARES[:-1])
+        return cls(events, (*(known[number][0] for number in at), known[-1][0]))
 
     def weighted(self, now: datetime) -> list[tuple[float, float]]:
         """Seconds and number of events; never below 0, as clocks of two machines may differ."""

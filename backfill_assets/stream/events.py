@@ -21,6 +21,7 @@ from pyspark.sql import types as T
 from backfill_assets.landing.deletions import is_event, tombstones, unreadable
 from backfill_assets.landing.rows_of_lines import rows_of_lines
 from backfill_assets.model.declaration import Source
+from backfill_assets.model.record_parts import Key, RecordTime, header_of
 from backfill_assets.stream.broker import Broker, KafkaRecord, is_about_an_event, reason_of
 from backfill_assets.stream.delays import SHARES, Received
 from backfill_assets.stream.sources import OffsetRange
@@ -66,10 +67,14 @@ def _received(source: Source, today: date) -> Column:
     Milliseconds beyond the year 9999 are read as microseconds; a later day could be none of a table, and would stop the
     stream for good.
     """
-    number = F.unix_millis("timestamp")
-    time = F.when(number > _LAST_MS, F.timestamp_micros(number)).otherwise(F.col("timestamp"))
+    time = _in_range()
     latest = F.lit(today + timedelta(days=source.placement.days_ahead))
     return F.when(F.to_date(time).between(F.lit(_FIRST_BROKER), latest), time)
+
+
+def _in_range() -> Column:
+    number = F.unix_millis("timestamp")
+    return F.when(number > _LAST_MS, F.timestamp_micros(number)).otherwise(F.col("timestamp"))
 
 
 def event_lines(source: Source, topic: str, events: DataFrame, today: date) -> DataFrame:
@@ -102,7 +107,19 @@ def _lines(source: Source, topic: str, events: DataFrame, value: Column, today: 
         _file(topic).alias("source_file"),
         F.col("offset").alias("source_line"),
         F.to_date(_received(source, today)).alias("arrival_day"),
+        *(_part(name).alias(name) for name in source.record_fields),
     )
+
+
+def _part(field: str) -> Column:
+    if field == Key().field:
+        return F.col("key")
+    if field == RecordTime().field:
+        # The client reads times in whole milliseconds.
+        text = F.date_format(F.timestamp_millis(F.unix_millis(_in_range())), "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'")
+        return F.when(_in_range() >= F.timestamp_millis(F.lit(0)), text).cast("binary")
+    named = F.filter("headers", lambda each: each["key"] == F.lit(header_of(field)))
+    return F.try_element_at(named, F.lit(-1))["value"]
 
 
 def _file(topic: str) -> Column:
@@ -132,6 +149,7 @@ _NEAR = 100
 """Events between two odd ones closer than this are read by the client too: another Spark read takes longer."""
 _LAST_MS = 253_402_300_799_999
 """The end of the year 9999: later times are micro- or nanoseconds."""
+_NO_TIME = datetime(1969, 12, 31, tzinfo=UTC)
 _FIRST_BROKER = date(2011, 1, 1)
 """Times before Kafka's first release are 0, or of a wrong clock."""
 _COLUMNS = T.StructType(
@@ -143,6 +161,10 @@ _COLUMNS = T.StructType(
         T.StructField("offset", T.LongType()),
         T.StructField("timestamp", T.TimestampType()),
     ]
+)
+_HEADERS = T.StructField(
+    "headers",
+    T.ArrayType(T.StructType([T.StructField("key", T.StringType()), T.StructField("value", T.BinaryType())])),
 )
 
 
@@ -191,10 +213,12 @@ def _clusters(offsets: Sequence[int], near: int) -> list[tuple[int, int]]:
     return found
 
 
-def event_time(sent: int | None, otherwise: datetime) -> datetime:
-    """Kafka has milliseconds; larger numbers are read as micro- or nanoseconds."""
+def event_time(sent: int | None) -> datetime:
+    """Kafka has milliseconds; larger numbers are read as micro- or nanoseconds. Without a time it is before 1970, as
+    Spark has it.
+    """
     if sent is None or sent < 0:
-        return otherwise
+        return _NO_TIME
     while sent > _LAST_MS:
         sent //= 1000
     return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=sent)
@@ -204,7 +228,6 @@ def event_time(sent: int | None, otherwise: datetime) -> datetime:
 class EachEvent:
     broker: Broker
     rows_of: Callable[[DataFrame], DataFrame]
-    now: datetime
 
     def with_odd_times(self, ranges: Sequence[OffsetRange]) -> DataFrame:
         """For failures on times alone: halving would cost two reads a step for each event."""
@@ -227,7 +250,7 @@ class EachEvent:
         return reduce(DataFrame.unionByName, parts)
 
     def _by_spark(self, part: OffsetRange) -> DataFrame:
-        return self.broker.read(part).select(*_COLUMNS.names)
+        return self.broker.read(part).select(*self._columns.names)
 
     def _alone(self, kept: Sequence[KafkaRecord]) -> list[KafkaRecord]:
         """If no row can be made of an event, the reason replaces its value."""
@@ -246,10 +269,17 @@ class EachEvent:
     def _here(self, records: Sequence[KafkaRecord]) -> DataFrame:
         topic = self.broker.source.topic
         rows = [
-            (each.key, each.value, topic, each.partition, each.offset, event_time(each.time, self.now))
+            (each.key, each.value, topic, each.partition, each.offset, event_time(each.time), *self._headers(each))
             for each in records
         ]
-        return self.broker.spark.createDataFrame(rows, _COLUMNS)
+        return self.broker.spark.createDataFrame(rows, self._columns)
+
+    @property
+    def _columns(self) -> T.StructType:
+        return T.StructType([*_COLUMNS, _HEADERS]) if self.broker.with_headers else _COLUMNS
+
+    def _headers(self, record: KafkaRecord) -> list[object]:
+        return [list(record.headers)] if self.broker.with_headers else []
 
     def _fails(self, events: DataFrame) -> Exception | None:
         try:
@@ -267,4 +297,4 @@ def _is_odd(record: KafkaRecord) -> bool:
 
 def _with_reason(record: KafkaRecord, reason: str) -> KafkaRecord:
     """The value may be personal: it stays in the topic."""
-    return replace(record, key=None, value=json.dumps({"unreadable": reason}).encode(), reason="")
+    return replace(record, key=None, headers=(), value=json.dumps({"unreadable": reason}).encode(), reason="")

@@ -19,7 +19,8 @@ from backfill_assets.stream.landed import LandingReading
 from backfill_assets.stream.lease import StreamLease, acquire_stream
 from backfill_assets.stream.live import LiveStream, Trigger
 from backfill_assets.stream.reporter import Report, StreamEvent, StreamReporter
-from backfill_assets.stream.sources import KafkaTopic, StreamSource
+from backfill_assets.stream.several_topics import SeveralTopics
+from backfill_assets.stream.sources import KafkaTopics, LandingFolder, StreamSource
 from backfill_assets.stream.throttle import RateUnit, ReadLimit, Throttle
 from backfill_assets.stream.topic import StartRequest, TopicReading
 
@@ -77,7 +78,7 @@ def _tell(lease: StreamLease, progress: Progress, report: Report, text: str) -> 
 def _require_possible(request: StreamRequest) -> None:
     """A topic knows event times but not bytes; landed files are the reverse."""
     start = request.start
-    if isinstance(request.source, KafkaTopic):
+    if not isinstance(request.source, LandingFolder):
         if request.limit.unit is RateUnit.BYTES:
             raise InvalidRequest("The rate of a topic counts records.", hint="Write --rate 2000 instead of bytes.")
     elif start.since is not None:
@@ -101,8 +102,11 @@ def _streamed_step(catalog: Catalog, table: str) -> Step:
 
 def _reading(lake: Lake, request: StreamRequest, step: Step, run: RunInfo, progress: Progress) -> Reading:
     """Events of a transaction count once it is committed, by default."""
-    if isinstance(request.source, KafkaTopic):
-        properties = {"isolation.level": "read_committed", **request.properties}
-        topic = request.source
-        return TopicReading(lake, step, run, progress, topic=topic, properties=properties, asked=request.start)
-    return LandingReading(lake, step, run, progress)
+    if isinstance(request.source, LandingFolder):
+        return LandingReading(lake, step, run, progress)
+    properties = {"isolation.level": "read_committed", **request.properties}
+    topics = request.source.topics if isinstance(request.source, KafkaTopics) else (request.source,)
+    reading = partial(TopicReading, lake, step, run, progress, properties=properties, asked=request.start)
+    parts = tuple(reading(topic=topic) for topic in topics)
+    return parts[0] if len(parts) == 1 else SeveralTopics(lake, step, run, progress, parts=parts)
+

@@ -29,16 +29,31 @@ class KafkaTopic:
 
 
 @dataclass(frozen=True)
+class KafkaTopics:
+    """Several topics of one cluster, read into one table."""
+
+    servers: str
+    names: tuple[str, ...]
+
+    @property
+    def topics(self) -> tuple[KafkaTopic, ...]:
+        return tuple(KafkaTopic(self.servers, name) for name in self.names)
+
+    def __str__(self) -> str:
+        return f"kafka://{self.servers}/{','.join(self.names)}"
+
+
+@dataclass(frozen=True)
 class LandingFolder:
     def __str__(self) -> str:
         return LANDING
 
 
-StreamSource = KafkaTopic | LandingFolder
+StreamSource = KafkaTopic | KafkaTopics | LandingFolder
 
 
 def parse_source(text: str) -> StreamSource:
-    """``landing`` or ``kafka://host:port[,host:port]/topic``; else raises :class:`InvalidRequest`.
+    """``landing`` or ``kafka://host:port[,host:port]/topic[,topic]``; else raises :class:`InvalidRequest`.
 
     User, password and options belong in the file that ``BACKFILL_KAFKA_PROPERTIES`` names.
     """
@@ -52,10 +67,12 @@ def parse_source(text: str) -> StreamSource:
     address = _ADDRESS.fullmatch(text)
     if address is None:
         raise InvalidRequest(f"{text!r} is no source of a stream.", hint=_EXAMPLE)
-    servers, topic = address["servers"], address["topic"] or ""
-    if not all(map(_SERVER.fullmatch, servers.split(","))) or not _TOPIC.fullmatch(topic):
+    servers, names = address["servers"], (address["topic"] or "").split(",")
+    if not all(map(_SERVER.fullmatch, servers.split(","))) or not all(map(_TOPIC.fullmatch, names)):
         raise InvalidRequest(f"{text!r} names no brokers with their ports and one topic.", hint=_EXAMPLE)
-    return KafkaTopic(servers, topic)
+    if len(set(names)) < len(names):
+        raise InvalidRequest(f"{text!r} names a topic twice.", hint="Name each topic once.")
+    return KafkaTopic(servers, names[0]) if len(names) == 1 else KafkaTopics(servers, tuple(names))
 
 
 Offsets = Mapping[int, int]

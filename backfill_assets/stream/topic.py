@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import partial, reduce
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from pyspark.sql import DataFrame, Observation
 
@@ -19,6 +19,7 @@ from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.landing.deletions import deletions_by, landed_keys
 from backfill_assets.landing.rows_of_lines import write_rows_of_lines
 from backfill_assets.model.landed import raw_schema
+from backfill_assets.model.record_parts import header_of
 from backfill_assets.rebuild.raw_change import RawChange, StagedChange, only
 from backfill_assets.spark.workers import errors_of_workers
 from backfill_assets.state.stream_positions import (
@@ -31,6 +32,7 @@ from backfill_assets.state.stream_positions import (
 )
 from backfill_assets.stream.batches import BatchRead, Checkpoint, Reading
 from backfill_assets.stream.broker import Broker, BrokerAway, broker_away, is_about_an_event, says_events_are_gone
+from backfill_assets.stream.dead_letters import DeadLetters, quarantine_of
 from backfill_assets.stream.events import (
     EachEvent,
     EventsSeen,
@@ -59,6 +61,7 @@ from backfill_assets.stream.sources import (
 )
 from backfill_assets.text import format_count
 
+Made = TypeVar("Made")
 _GROUP = "group.id"
 _EVENTS_OF_A_TASK = 50_000
 """Each task writes a file for each event day; most batches are one task."""
@@ -87,6 +90,7 @@ class TopicReading(Reading):
     asked: StartRequest = field(kw_only=True)
     known: TopicPositions = field(init=False)
     seen: EventsSeen | None = None
+    letters: DeadLetters | None = None
     _end: Offsets = field(default_factory=dict)
     _kept: Offsets = field(default_factory=dict)
     _mirrored: Offsets = field(default_factory=dict)
@@ -99,12 +103,17 @@ class TopicReading(Reading):
     @property
     def broker(self) -> Broker:
         properties = {name: value for name, value in self.properties.items() if name != _GROUP}
-        return Broker(self.lake.spark(), self.topic, properties)
+        with_headers = any(header_of(name) for name in self.source.record_fields)
+        return Broker(self.lake.spark(), self.topic, properties, with_headers)
 
     @property
     def group(self) -> str:
         """The consumer group that mirrors raw's positions."""
         return self.properties.get(_GROUP, f"backfill-{self.step.name}")
+
+    @property
+    def reached(self) -> Offsets:
+        return self._end
 
     @property
     def boundary(self) -> Offsets:
@@ -134,6 +143,8 @@ class TopicReading(Reading):
             return
         if self._end != self._mirrored:
             self._mirror(self._end)
+        if self.letters:
+            self.letters.send(self.broker.send)
 
     def _mirror(self, reached: Offsets) -> None:
         """Tools show the lag of a consumer group; a refusal is told once, and tried again with the next look."""
@@ -148,10 +159,22 @@ class TopicReading(Reading):
     # ------------------------------------------------------------------ from where
 
     def open(self, most: int) -> DataFrame:
-        broker = self.broker
-        self.start = start = self._start(broker)
-        self._end = start.offsets
-        return broker.stream(start.offsets, most)
+        self.open_letters([self.topic.topic])
+        return self.broker.stream(self.begin().offsets, most)
+
+    def begin(self) -> Start:
+        self.start = self._start(self.broker)
+        self._end = self.start.offsets
+        return self.start
+
+    def open_letters(self, read: Sequence[str]) -> None:
+        """For all topics that are ``read``."""
+        if not self.step.rejected_to:
+            return
+        table = quarantine_of(self.lake.catalog.steps, self.step)
+        to = KafkaTopic(self.topic.servers, self.step.rejected_to)
+        self.letters = self.letters or DeadLetters(self.lake.publisher, table, to, self.progress)
+        self.letters.begin(read)
 
     def _start(self, broker: Broker) -> Start:
         kept = broker.offsets()
@@ -197,7 +220,10 @@ class TopicReading(Reading):
     # ------------------------------------------------------------------ a batch
 
     def publish(self, rows: DataFrame, checkpoint: Checkpoint, number: int) -> BatchRead:
-        end = checkpoint.topic_offsets(number, self.topic.topic)
+        return self.take(rows, checkpoint.topic_offsets(number, self.topic.topic))
+
+    def take(self, rows: DataFrame, end: Offsets) -> BatchRead:
+        """``rows`` up to ``end``, from what was reached on."""
         done = self.append(rows, planned_ranges(self._end, end))
         self._end = end
         return self.brought(done, self.seen.received if self.seen else None)
@@ -224,22 +250,22 @@ class TopicReading(Reading):
         return {number: main.transaction(of(number)) or 0 for number in partitions} if main else {}
 
     def _stage(self, events: DataFrame, ranges: Sequence[OffsetRange], timeline: Timeline) -> list[InputRead]:
-        each = EachEvent(self.broker, self._rows, clock.now())
+        each = EachEvent(self.broker, self._rows)
         attempts = (
             lambda: events.where(within(ranges)),
             partial(each.with_odd_times, ranges),
             partial(each.events, ranges),
         )
         tasks = max(1, -(-sum(each.offsets for each in ranges) // _EVENTS_OF_A_TASK))
-        wanted, seen = self._stage_first_of(attempts, partial(self._stage_rows, timeline, tasks))
+        wanted, seen = self._first_of(attempts, partial(self._stage_rows, timeline, tasks))
         deleted = self._stage_deletions(wanted, timeline) if seen.tombstones else None
         self.require_same_topic()
         self.seen = seen
         return [deleted] if deleted else []
 
-    def _stage_first_of(
-        self, attempts: Sequence[Callable[[], DataFrame]], stage_rows: Callable[[DataFrame], EventsSeen]
-    ) -> tuple[DataFrame, EventsSeen]:
+    def _first_of(
+        self, attempts: Sequence[Callable[[], DataFrame]], stage_rows: Callable[[DataFrame], Made]
+    ) -> tuple[DataFrame, Made]:
         """The first attempt on which Spark does not fail on an event; errors of the last are raised."""
         for read in attempts[:-1]:
             try:

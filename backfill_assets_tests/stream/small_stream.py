@@ -15,6 +15,7 @@ from confluent_kafka import Producer
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.zone import LandingZone
+from backfill_assets.model.catalog import Catalog
 from backfill_assets.publish.crash_points import CrashPoint
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.rebuild.lake import Lake
@@ -70,6 +71,7 @@ class SmallStream:
     messages: list[str] = field(default_factory=list)
     crash_at: CrashPoint | None = None
     on_batch: Callable[[], None] = lambda: None
+    catalog: Catalog = CATALOG
 
     @property
     def storage(self) -> Storage:
@@ -82,7 +84,9 @@ class SmallStream:
         if not key.exists():
             key.parent.mkdir(parents=True, exist_ok=True)
             key.write_text("a key for tests of the stream")
-        return Lake(CATALOG, self.storage, publisher, LandingZone(self.home / "landing"), lambda: self.spark, str(key))
+        return Lake(
+            self.catalog, self.storage, publisher, LandingZone(self.home / "landing"), lambda: self.spark, str(key)
+        )
 
     def _reached(self, point: CrashPoint, publication: str) -> None:
         if point is self.crash_at:
@@ -99,10 +103,13 @@ class SmallStream:
         run_stream(self.lake, self.request(**changes), RUN, self.messages.append, self.reports.append)
         return self
 
+    def rows(self) -> list[dict[str, Any]]:
+        rows = View.newest(self.storage).rows("raw_sales")
+        return [] if rows is None else rows.to_pylist()
+
     def raw(self) -> list[dict[str, Any]]:
         """The rows of raw, without markers."""
-        rows = View.newest(self.storage).rows("raw_sales")
-        return [] if rows is None else [row for row in rows.to_pylist() if row["record_kind"] == "received"]
+        return [row for row in self.rows() if row["record_kind"] == "received"]
 
     def read(self) -> Counter[tuple[str, int]]:
         """How often raw has each event, by partition and offset."""
@@ -131,7 +138,12 @@ class Topic:
         return KafkaTopic(self.broker.address, self.name)
 
     def send(
-        self, values: Iterable[str | bytes | None], partition: int | None = None, time: int = 0, key: str | None = None
+        self,
+        values: Iterable[str | bytes | None],
+        partition: int | None = None,
+        time: int = 0,
+        key: str | bytes | None = None,
+        headers: Sequence[tuple[str, str | bytes | None]] = (),
     ) -> None:
         """Send events, to the partitions in turn or to one of them; the broker has confirmed them afterwards.
 
@@ -147,7 +159,9 @@ class Topic:
 
         for number, value in enumerate(values):
             where = number % self.partitions if partition is None else partition
-            producer.produce(self.name, value, key, partition=where, timestamp=time, on_delivery=confirmed)
+            producer.produce(
+                self.name, value, key, partition=where, timestamp=time, on_delivery=confirmed, headers=list(headers)
+            )
             producer.poll(0)
         assert producer.flush(30) == 0 and not problems
 

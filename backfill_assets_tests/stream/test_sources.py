@@ -10,6 +10,7 @@ from backfill_assets.errors import InvalidRequest, SourceUnreadable
 from backfill_assets.state.stream_positions import TopicIds, TopicPositions
 from backfill_assets.stream.sources import (
     KafkaTopic,
+    KafkaTopics,
     LandingFolder,
     OffsetRange,
     TopicOffsets,
@@ -30,6 +31,9 @@ def test_the_landing_folder_and_topics_are_sources() -> None:
     assert topic == KafkaTopic("one:9092,two:9093", "sales.eu-1")
     assert str(topic) == "kafka://one:9092,two:9093/sales.eu-1"
     assert parse_source("Kafka://one:9092/sales") == KafkaTopic("one:9092", "sales")
+    several = parse_source("kafka://one:9092/sales,returns")
+    assert isinstance(several, KafkaTopics) and str(several) == "kafka://one:9092/sales,returns"
+    assert several.topics == (KafkaTopic("one:9092", "sales"), KafkaTopic("one:9092", "returns"))
 
 
 @pytest.mark.parametrize(
@@ -38,12 +42,18 @@ def test_the_landing_folder_and_topics_are_sources() -> None:
         *("", "kafka", "http://one:9092/sales", "kafka://one/sales", "kafka://one:9092", "kafka://one:9092/"),
         *("kafka://[::1:9092/sales", "kafka://one:9092/sales#2", "kafka://one:9092/sa\nles", "kafka:one:9092/sales"),
         *("kafka://one:9092/a/b", "kafka://one:9092/a b", "kafka:///sales", "kafka://one:x/sales"),
+        *("kafka://one:9092/sales,", "kafka://one:9092/,sales"),
     ],
 )
 def test_anything_else_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(InvalidRequest) as failure:
         parse_source(text)
     assert "kafka://HOST:PORT/TOPIC" in str(failure.value)
+
+
+def test_a_topic_is_named_once() -> None:
+    with pytest.raises(InvalidRequest, match="names a topic twice"):
+        parse_source("kafka://one:9092/sales,sales")
 
 
 def test_a_password_in_the_address_is_refused_and_not_repeated() -> None:

@@ -36,6 +36,7 @@ from backfill_assets.stream.events import event_lines
 from backfill_assets.stream.lease import StreamLease, acquire_stream, read_stream
 from backfill_assets.stream.live import Trigger
 from backfill_assets.stream.run import run_stream
+from backfill_assets.stream.sources import KafkaTopic
 from backfill_assets.stream.throttle import ReadLimit
 from backfill_assets.stream.topic import StartRequest, TopicReading
 from backfill_assets_tests.stream.small_stream import DAY, RUN, DiedInABatch, SmallStream, Topic, sale, sales
@@ -394,7 +395,7 @@ def test_a_topic_that_is_not_there_is_named(stream: SmallStream, topic: Topic, k
 def test_a_broker_that_is_away_is_named(stream: SmallStream, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "_PATIENCE_SECONDS", 0)
     monkeypatch.setattr("backfill_assets.stream.broker.ANSWER_SECONDS", 1)
-    stream.source = stream.source.__class__("127.0.0.1:1", "sales")  # type: ignore[call-arg]
+    stream.source = KafkaTopic("127.0.0.1:1", "sales")
     with pytest.raises(SourceUnreadable, match=r"No Kafka broker answers at 127\.0\.0\.1:1"):
         stream.run()
 
