@@ -65,7 +65,7 @@ EXECUTED: Mapping[str, str | tuple[str, ...]] = {
     f"backfill trace {TRACED}": ("published", *REPORTS, REVENUE),
     f"backfill history {REVENUE} --days 2017-03-01..2017-03-07": (REVENUE, "replace"),
     f"backfill show {REVENUE} 2017-03-01 --at {PUBLICATION}": ("store_id", "revenue_eur"),
-    f"backfill diff {PUBLICATION} --recomputed": ("equal",),
+    f"backfill diff {PUBLICATION} recomputed": ("equal",),
     _SUMS: ("day\teur\n2017-03-0",),
     f'backfill sql "FROM {REVENUE}" --as-of {PUBLICATION} --csv': ("store_id", "revenue_eur"),
     "backfill sql readers.sql": ("readers.sql", "all tables of one moment"),

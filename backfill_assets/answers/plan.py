@@ -58,7 +58,7 @@ def _brief(plan: Plan, answer: Answer, moved: PlanDrift | None) -> Answer:
         *drift,
         *((Fact("risk", _risk(plan)),) if plan.rebuilds and not plan.stopped else ()),
     )
-    stops = [line for line in _findings(plan) if line.tone is Tone.BAD]
+    stops = [*_order(plan), *(line for line in _findings(plan) if line.tone is Tone.BAD)]
     more = Line(f"Each table with its days, inputs and times: backfill plan {plan.id} --long", Tone.QUIET)
     return Answer(answer.title, (*facts, *stops, *_other_scope(plan), more), next=answer.next)
 
@@ -167,11 +167,20 @@ def _what_it_is(plan: Plan, moved: PlanDrift | None) -> Iterator[Part]:
     yield from terms_facts(plan.terms)
     yield Fact("expected", [str(each) for each in plan.expectations])
     yield Fact("scope", plan.asked.scope.value)
+    yield from _order(plan)
     if plan.recommended is None:
         yield Line("Nothing has changed, in the table or in what it is computed from.", name="scope that fits")
     yield from _other_scope(plan)
     if plan.recommended is not None and plan.recommended.scope is plan.asked.scope:
         yield Line(f"This scope fits: {plan.recommended.because}.", name="scope that fits")
+
+
+def _order(plan: Plan) -> Iterator[Line]:
+    if plan.asked.newest_first:
+        yield Line("The newest days come first.")
+    for each in plan.ahead:
+        days = format_first(each.days, _MOST_RANGES)
+        yield Line(f"{each.step} looks back to {each.table}: {days} of it come before the days that read them.")
 
 
 def _findings(plan: Plan) -> Iterator[Line]:

@@ -97,6 +97,8 @@ def _why(step: PlannedStep) -> Mapping[str, Days]:
 
 
 def _notes(plan: RunPlan) -> Iterator[Line]:
+    if plan.asked.newest_first:
+        yield Line("Each table is computed from its newest days to its oldest, and published when all are.")
     if any(Cause.INPUT_REBUILT in each.rebuild for each in plan.steps):
         yield Line("A day of which an input is rebuilt stays unchanged if the input comes out the same.")
     for each in plan.steps:

@@ -120,6 +120,9 @@ class PlanFile(BaseModel):
     expectations: tuple[Expected, ...] = Field(
         default=(), description="What is expected of the difference, in the words of `backfill plan --expect`."
     )
+    newest_first: bool = Field(
+        default=False, description="Compute the newest days first, as far as days that they look back to allow."
+    )
     waves: Annotated[tuple[Wave, ...], _checked(_ascending)] = Field(
         default=(), description="The share of the days staged by the end of each wave; 1%, 10%, 50%, 100% if left out."
     )
@@ -156,7 +159,7 @@ class PlanFile(BaseModel):
             approvals=self.approvals,
             notices=tuple(sorted(set(self.notices))),
         )
-        own = self.model_dump(include={"target", "days", "version", "scope", "force"})
+        own = self.model_dump(include={"target", "days", "version", "scope", "force", "newest_first"})
         return PlanRequest(**own, expectations=tuple(map(Expectation.parse, self.expectations)), terms=terms)
 
 

@@ -6,9 +6,9 @@ what was published.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import date, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
@@ -22,10 +22,11 @@ from backfill_assets.difference.compare import FiguresRead
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry, Spent, campaign_of
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.catalog import Catalog
+from backfill_assets.model.graph import Days, read_by
 from backfill_assets.plan.cost import sizes
 from backfill_assets.plan.keep import plan_as_kept, rebuilt_steps
 from backfill_assets.plan.records import Plan, PlannedStep
-from backfill_assets.plan.waves import Wave, daily_days, waves
+from backfill_assets.plan.waves import Wave, ahead_of_turn, daily_days, days_of_wave, waves
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import RunInfo
@@ -141,6 +142,16 @@ class CampaignRun:
     @property
     def waves(self) -> list[Wave]:
         return waves(daily_days(self.steps) or {day for each in self.steps for day in each.days}, self.options.shares)
+
+    def days_of_wave(self, wave: Wave) -> dict[str, tuple[date, ...]]:
+        days = days_of_wave(self.steps, wave)
+        return ahead_of_turn(self.steps, days, self._read) if self.plan.ahead else days
+
+    def _read(self, planned: PlannedStep, days: Collection[date]) -> Days:
+        """As the plan says which states count that are read as of a day."""
+        step = self.catalog.step(planned.name)
+        states = {each.table: sorted(map(date.fromisoformat, each.states)) for each in self.plan.as_of if each.states}
+        return read_by(step, days, step.version(planned.version), filled=states)
 
     # ------------------------------------------------------------------ how far it is
 

@@ -20,7 +20,6 @@ from backfill_assets.lakehouse.campaign_journal import CampaignStep
 from backfill_assets.lakehouse.records import DayContent
 from backfill_assets.limits import Exceeded, Limits
 from backfill_assets.plan.keep import shadow_steps
-from backfill_assets.plan.waves import days_of_wave
 from backfill_assets.publish.outbox import announce
 from backfill_assets.rebuild.outcome import ADOPTED, FLAGGED
 from backfill_assets.rebuild.walk import StepBuilt, shadow, staged_by
@@ -38,7 +37,7 @@ def stage_wave(at: CampaignRun, number: int) -> list[StepBuilt]:
     at.timer.begin()
     wave = at.waves[number]
     at.progress(f"{at.plan.id}: wave {wave.name}, {len(wave.days)} of {len(at.waves[-1].so_far)} days")
-    days = days_of_wave(at.steps, wave)
+    days = at.days_of_wave(wave)
     total = sum(map(len, days.values()))
 
     def watch(done: Sequence[StepBuilt]) -> None:

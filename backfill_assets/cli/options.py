@@ -103,6 +103,9 @@ long = click.option(
 )
 dry_run = click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
 yes = click.option("--yes", is_flag=True, help="Do not ask. Required without a terminal.")
+newest_first = click.option(
+    "--newest-first", is_flag=True, help="Compute the newest days first, as far as those that they look back to allow."
+)
 table = click.argument("table", type=TABLE)
 on_timeline = click.option("--on", type=TIMELINE, help="On this timeline.  [default: main]")
 expect = click.option(

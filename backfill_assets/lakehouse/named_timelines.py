@@ -25,6 +25,8 @@ _FOLDER = "_named_timelines"
 _OPENED = "_opened_timelines"
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,59}")
 _RESERVED = ("main", "campaign-", "plan-", NAMED)
+RECOMPUTED = "recomputed"
+"""In place of a state: a publication's days, computed again."""
 LONGEST_NAME = 60
 
 
@@ -121,7 +123,7 @@ def new_timeline_id(now: datetime) -> str:
 
 
 def require_timeline_name(name: str) -> None:
-    if not _NAME.fullmatch(name) or name == "main" or name.startswith(_RESERVED[1:]):
+    if not _NAME.fullmatch(name) or name in ("main", RECOMPUTED) or name.startswith(_RESERVED[1:]):
         raise InvalidRequest(
             f"{name!r} cannot name a timeline.",
             hint="Use lower-case letters, digits and hyphens, and begin with a letter: fx-again.",

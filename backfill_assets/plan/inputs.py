@@ -9,7 +9,8 @@ from datetime import date
 from backfill_assets.days import DayRange, TableDay, all_days
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.model.declaration import AsOf, Step
-from backfill_assets.plan.records import Lookback, Pinned, PlannedBoundary, as_ranges
+from backfill_assets.model.graph import days_before
+from backfill_assets.plan.records import Ahead, Lookback, Pinned, PlannedBoundary, as_ranges
 from backfill_assets.plan.scope import RebuildScope
 from backfill_assets.plan.situation import PlanContext
 from backfill_assets.state.boundaries import DaysBoundary
@@ -95,6 +96,19 @@ def _as_of(step: Step, read: AsOf, chosen: RebuildScope) -> Lookback:
 
 def _is_published(situation: PlanContext, table: str, day: date) -> bool:
     return situation.observed.logical(TableDay(table, day)) != fingerprints.NEVER_PUBLISHED
+
+
+def ahead_of(chosen: RebuildScope, situation: PlanContext) -> tuple[Ahead, ...]:
+    """Days that a plan which goes newest first rebuilds before their turn."""
+    found = []
+    for step in situation.steps:
+        days = chosen.rebuilt_days(step)
+        for read in step.reads if days else ():
+            built = chosen.rebuilt_days(situation.step_of(read.table))
+            earlier = days_before(step, read, days).intersection(built, chosen.reads(step)[read.table])
+            if read.first < 0 and earlier:
+                found.append(Ahead(step=step.name, table=read.table, days=as_ranges(earlier)))
+    return tuple(found)
 
 
 def _unsound(

@@ -135,7 +135,8 @@ def shadow_steps(catalog: Catalog, plan: Plan, days: Mapping[str, tuple[date, ..
     steps = rebuilt_steps(plan)
     chosen = {each.name: each.days for each in steps} if days is None else days
     found = [(catalog.step(each.name), each.version) for each in steps if each.name in chosen]
-    return [StepRequest(step, chosen[step.name], version) for step, version in found]
+    first = plan.asked.newest_first
+    return [StepRequest(step, chosen[step.name], version, newest_first=first) for step, version in found]
 
 
 def plan_and_keep(

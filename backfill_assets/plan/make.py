@@ -11,7 +11,7 @@ from backfill_assets.plan.basis import basis_of
 from backfill_assets.plan.code_change import code_changes
 from backfill_assets.plan.cost import Volumes, cost, estimate, estimate_times
 from backfill_assets.plan.expectations import Expectation, require_known
-from backfill_assets.plan.inputs import inputs_of
+from backfill_assets.plan.inputs import ahead_of, inputs_of
 from backfill_assets.plan.preflight import Preflight
 from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest
 from backfill_assets.plan.scope import choose, planned_step, recommend
@@ -46,6 +46,7 @@ def make_plan(asked: PlanRequest, situation: PlanContext) -> Plan:
         steps=steps,
         pinned=inputs.pinned,
         as_of=inputs.as_of,
+        ahead=ahead_of(chosen, ordered) if asked.newest_first else (),
         findings=Preflight(asked, chosen, steps, inputs, ordered).findings(),
         recommended=recommend(chosen, ordered),
         cost=costs,

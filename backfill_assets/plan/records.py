@@ -76,6 +76,8 @@ class PlanRequest(Record):
     """Days within ``days`` that are left out, as main has them."""
     expectations: tuple[Expectation, ...] = Field(default=(), exclude_if=not_)
     """Judged before the approval."""
+    newest_first: bool = Field(default=False, exclude_if=not_)
+    """Chunks of days go from the newest to the oldest, and no day waits in its wave for one that it looks back to."""
     terms: PlanTerms = Field(default=NO_TERMS, exclude_if=lambda terms: terms.empty)
 
 
@@ -196,6 +198,14 @@ class Lookback(Record):
     """For ``AsOf``: by the day that is read, the days that read it."""
 
 
+class Ahead(Record):
+    """Rebuilt days of ``table`` that days of ``step`` look back to: they come before those, newest first or not."""
+
+    step: str
+    table: str
+    days: Ranges
+
+
 class PlannedBoundary(Record):
     """Days that the plan reads, and up to where their topics had been read."""
 
@@ -265,6 +275,8 @@ class Plan(Record):
     pinned: tuple[Pinned, ...] = ()
     as_of: tuple[Lookback, ...] = ()
     boundaries: tuple[PlannedBoundary, ...] = Field(default=(), exclude_if=not_)
+    ahead: tuple[Ahead, ...] = Field(default=(), exclude_if=not_)
+    """Only of plans that go newest first."""
     findings: tuple[PlanFinding, ...] = ()
     recommended: Recommended | None = None
     """None if nothing has changed."""
@@ -316,7 +328,7 @@ class Plan(Record):
         scope = "" if asked.scope is Scope.ONWARDS else asked.scope.value
         options = {"--days": asked.days, "--version": asked.version, "--scope": scope}
         words = [word for name, value in options.items() if value for word in (name, value)]
-        words += ["--force"] if asked.force else []
+        words += ["--force"] * asked.force + ["--newest-first"] * asked.newest_first
         return shlex.join(["backfill", "plan", asked.target, *words, *expectations])
 
     @property

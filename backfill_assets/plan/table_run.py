@@ -40,6 +40,7 @@ class RunRequest:
     downstream: bool = False
     version: str | None = None
     force: bool = False
+    newest_first: bool = False
 
 
 Landed = Callable[[str], LandedSource]

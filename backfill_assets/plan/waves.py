@@ -5,17 +5,20 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 
 from backfill_assets.days import Cadence
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.model.graph import Days
 from backfill_assets.plan.records import PlannedStep
 
 _NAMES = ("canary", "pilot", "half", "all")
 _SHARE = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,6})?) *%")
+Reading = Callable[[PlannedStep, Collection[date]], Days]
+"""What days of a step read, by table."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,21 @@ def days_of_wave(steps: Sequence[PlannedStep], wave: Wave) -> dict[str, tuple[da
         if chosen:
             found[step.name] = chosen
     return found
+
+
+def ahead_of_turn(
+    steps: Sequence[PlannedStep], days: Mapping[str, tuple[date, ...]], reads: Reading
+) -> dict[str, tuple[date, ...]]:
+    """``days`` of a wave with the planned days that they read, directly or not: the newest day is staged once, and not
+    again when an earlier one that it looks back to has its turn. ``steps`` are in build order.
+    """
+    found = {name: set(of_step) for name, of_step in days.items()}
+    owners = {table: step for step in steps for table in step.tables}
+    for step in reversed(steps):
+        for table, read in reads(step, found.get(step.name, ())).items():
+            if (owner := owners.get(table)) and (planned := set(owner.days).intersection(read)):
+                found.setdefault(owner.name, set()).update(planned)
+    return {step.name: tuple(sorted(found[step.name])) for step in steps if step.name in found}
 
 
 def daily_days(steps: Iterable[PlannedStep]) -> set[date]:

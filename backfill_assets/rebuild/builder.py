@@ -62,6 +62,7 @@ class Builder:
         version: str | None = None,
         force: bool = False,
         repairs: bool = False,
+        newest_first: bool = False,
         later: Collection[date] = (),
         verify: bool = False,
         progress: Progress = silent,
@@ -96,7 +97,9 @@ class Builder:
             if version in (None, AS_PUBLISHED) and gone_version(step, switches):
                 self._refuse_new_days(step, wanted, wanted if version == AS_PUBLISHED else later, switches)
             current = step_with_current(step, switches)
-            asked = StepRequest(current, wanted, version or "", frozenset(later), force, repairs)
+            asked = StepRequest(
+                current, wanted, version or "", frozenset(later), force, repairs, newest_first=newest_first
+            )
             return MainBuild(self.lake, asked, run, progress, verify=verify).publish()
 
     def _as_observed(self, step: Step, days: Sequence[date]) -> BuildResult:

@@ -227,9 +227,13 @@ def _versions(step: Step, days: Iterable[date], states: Mapping[TableDay, DaySta
     return {day: step.current if version is None or version == ADOPTED else version for day, version in found.items()}
 
 
-def chunks(days: Sequence[date], bytes_of_day: int, budget: int = _CHUNK_BYTES) -> list[list[date]]:
-    """Bounds memory by the input of a chunk."""
+def chunks(
+    days: Sequence[date], bytes_of_day: int, budget: int = _CHUNK_BYTES, *, newest_first: bool = False
+) -> list[list[date]]:
+    """Bounds memory by the input of a chunk. ``days`` ascend, and so do those of a chunk."""
     length = max(1, min(_MOST_DAYS, budget // max(1, bytes_of_day)))
+    if newest_first:
+        return [list(days[max(0, end - length) : end]) for end in range(len(days), 0, -length)]
     return [list(days[start : start + length]) for start in range(0, len(days), length)]
 
 

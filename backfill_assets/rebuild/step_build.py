@@ -241,7 +241,8 @@ class StepBuild:
         started, done = clock.seconds(), 0
         with ThreadPoolExecutor(JUDGING_THREADS, thread_name_prefix="judging") as judging:
             before: Future[list[StagedTableDay]] | None = None
-            for part in decide.chunks(whole.days, self.bytes_of_day(whole)):
+            newest_first, size = self.asked.newest_first, self.bytes_of_day(whole)
+            for part in decide.chunks(whole.days, size, newest_first=newest_first):
                 chunk = replace(whole, days=part)
                 with waiting(self.progress, f"{self.step.name}: Spark computes {part[0]} to {part[-1]}"):
                     written = write_chunk(spark, self.lake.storage, chunk, timelines, judging)
@@ -256,6 +257,8 @@ class StepBuild:
 
     def chunks(self, days: Iterable[date], found: StepDecision) -> list[Chunk]:
         parts = decide.by_version({day: found.versions[day] for day in days})
+        if self.asked.newest_first:
+            parts.sort(key=lambda part: part[1][-1], reverse=True)
         return [
             Chunk(
                 self.lake.catalog,

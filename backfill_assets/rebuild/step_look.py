@@ -40,6 +40,8 @@ class StepRequest:
     """For a repair: days that a person's rollback holds stay as they are, forced or not."""
     open_days: frozenset[date] = frozenset()
     """Days that may lack reference data; they are built again when it has landed."""
+    newest_first: bool = False
+    """Chunks go from the newest days to the oldest."""
 
     @property
     def tables(self) -> tuple[str, ...]:

@@ -34,6 +34,7 @@ approvers: [bela, ana@example.com]
 approvals: 2
 notices:
   - store-managers
+newest_first: true
 """
 
 
@@ -59,6 +60,7 @@ def test_a_file_is_a_request_and_its_terms(tmp_path: Path) -> None:
         version="v2",
         scope=Scope.DOWNSTREAM,
         force=True,
+        newest_first=True,
         expectations=tuple(map(Expectation.parse, ("amount_eur < 2% a day", "weekends unchanged"))),
         terms=PlanTerms(
             title="Rates",

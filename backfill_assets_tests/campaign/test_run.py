@@ -42,7 +42,7 @@ from backfill_assets.lakehouse.timelines import GateVerdict
 from backfill_assets.limits import Limits
 from backfill_assets.model.declaration import RuleOutcome
 from backfill_assets.plan.expectations import Expectation
-from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest, PlanTerms, Scope
+from backfill_assets.plan.records import Ahead, Plan, PlannedStep, PlanRequest, PlanTerms, Scope
 from backfill_assets.plan.waves import Shares
 from backfill_assets.publish.outbox import due_notices
 from backfill_assets.rebuild.builder import Builder
@@ -92,6 +92,19 @@ def test_a_plan_of_fresh_days_is_not_begun(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequest, match="has nothing to rebuild: every day of it is fresh"):
         decisions.start(at, Options())
     assert not at.state.started
+
+
+def test_a_wave_of_newest_days_has_the_rates_that_they_look_back_to(tmp_path: Path) -> None:
+    """Only if the plan says so: others keep to the days of the wave."""
+    rates, facts = (
+        PlannedStep(tables=(name,), version="", rebuild={Cause.ASKED_FOR: (f"{FIRST}..{LAST}",)})
+        for name in ("bronze_fx_rates", "fact_sales_transactions")
+    )
+    ahead = Ahead(step=facts.name, table=rates.name, days=(f"{FIRST}..{BAD}",))
+    plain = PLAN.model_copy(update={"steps": (rates, facts)})
+    at, newest = run_of(tmp_path, plain), run_of(tmp_path, plain.model_copy(update={"ahead": (ahead,)}))
+    assert at.days_of_wave(at.waves[0]) == {rates.name: (LAST,), facts.name: (LAST,)}
+    assert newest.days_of_wave(at.waves[0]) == {rates.name: (FIRST, BAD, LAST), facts.name: (LAST,)}
 
 
 def test_each_entry_of_the_journal_is_read_once(at: CampaignRun, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.model.declaration import Reads, Step
 from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.make import make_plan
-from backfill_assets.plan.records import Plan, PlanTerms, Span, days_of
+from backfill_assets.plan.records import Plan, PlanTerms, Scope, Span, days_of
 from backfill_assets.plan.situation import Machine
 from backfill_assets.state.diagnosis import Cause
 from backfill_assets_tests.plan.world import (
@@ -51,6 +51,19 @@ def test_another_version_reaches_each_day_week_and_month(world: World) -> None:
     assert pinned["rates"] == ("2017-03-01..2017-03-06",) and pinned["bronze"] == ("2017-03-04..2017-03-07",)
     cut = [finding for finding in plan.findings if finding.kind == "cut period"]
     assert [(each.table, each.severity) for each in cut] == [("weekly", "warns")] and "Mixed logic" in cut[0].message
+
+
+def test_newest_first_is_part_of_the_plan_with_the_days_that_come_before_their_turn(world: World) -> None:
+    """Only days that the plan builds too: rates of the two days before, also for facts that come along."""
+    question = asked("fact", "2017-03-04..2017-03-07", scope=Scope.WHOLE, force=True)
+    plain, newest = (
+        make_plan(each, situation_of(world)) for each in (question, question.model_copy(update={"newest_first": True}))
+    )
+    assert plain.ahead == () and "newest" not in plain.to_json() and plain.id != newest.id
+    assert [(each.step, each.table, each.days) for each in newest.ahead] == [
+        ("fact", "rates", ("2017-03-02..2017-03-07",))
+    ]
+    assert newest.command() == f"{plain.command()} --newest-first" and Plan.from_json(newest.to_json()) == newest
 
 
 def test_time_and_cost_come_from_earlier_publications_or_are_unknown(world: World) -> None:

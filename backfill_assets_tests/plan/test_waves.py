@@ -1,4 +1,5 @@
-from datetime import date
+from collections.abc import Collection
+from datetime import date, timedelta
 from decimal import Decimal
 
 import pytest
@@ -7,8 +8,9 @@ from hypothesis import strategies as st
 
 from backfill_assets.days import Cadence, DayRange
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.model.graph import Days
 from backfill_assets.plan.records import PlannedStep
-from backfill_assets.plan.waves import Shares, days_of_wave, waves
+from backfill_assets.plan.waves import Shares, ahead_of_turn, days_of_wave, waves
 from backfill_assets.state.diagnosis import Cause
 
 NINETY = list(DayRange.parse("2017-03-01..2017-05-29"))
@@ -89,3 +91,24 @@ def test_months_of_a_plan_without_daily_tables_are_in_waves_themselves() -> None
     ]
     found = [days_of_wave(steps, wave) for wave in waves(day for step in steps for day in step.days)]
     assert [len(days["report"]) for days in found] == [1, 3, 12, 24]
+
+
+def test_earlier_days_that_a_wave_looks_back_to_come_before_their_turn() -> None:
+    """Directly or not; what is not planned stays, and no other day comes along."""
+    span = "2017-03-02..2017-03-20"
+    source, rates, fact = (
+        PlannedStep(tables=(name,), version="v1", rebuild={Cause.ASKED_FOR: (span,)})
+        for name in ("source", "rates", "fact")
+    )
+
+    def reads(step: PlannedStep, days: Collection[date]) -> Days:
+        back, table = {"rates": (0, "source"), "fact": (2, "rates")}.get(step.name, (0, "raw"))
+        return {table: {day - timedelta(days=number) for day in days for number in range(back + 1)}}
+
+    steps = [source, rates, fact]
+    canary, *_, everything = waves(DayRange.parse(span))
+    newest, back = (date(2017, 3, 20),), tuple(DayRange.parse("2017-03-18..2017-03-20"))
+    assert days_of_wave(steps, canary) == dict.fromkeys(("source", "rates", "fact"), newest)
+    assert ahead_of_turn(steps, days_of_wave(steps, canary), reads) == {"source": back, "rates": back, "fact": newest}
+    all_days = days_of_wave(steps, everything)
+    assert ahead_of_turn(steps, all_days, reads) == all_days

@@ -210,6 +210,9 @@ def test_chunks_keep_the_memory_of_a_long_range_flat(bytes_of_day: int, lengths:
     chunks = decide.chunks(days, bytes_of_day, budget=500)
     assert [len(chunk) for chunk in chunks] == lengths
     assert [day for chunk in chunks for day in chunk] == days
+    newest_first = decide.chunks(days[1:], bytes_of_day, budget=500, newest_first=True)
+    assert newest_first[0] == days[-lengths[0] :] and newest_first[-1][0] == days[1]
+    assert [day for chunk in reversed(newest_first) for day in chunk] == days[1:]
 
 
 def test_the_time_left_is_in_proportion() -> None:

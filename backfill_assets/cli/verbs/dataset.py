@@ -42,7 +42,7 @@ def dataset() -> None:
       backfill dataset new sea_temperatures       a module to change, in the package of your datasets
       backfill dataset new sales sales.csv        the same as that file has it: fields, types, key, day and version
       backfill dataset check sea_temperatures     tries it on the first landed file
-      backfill dataset check sales --history      how often each threshold would have been broken
+      backfill dataset thresholds sales           how often each threshold would have been broken
     """
 
 
@@ -144,16 +144,14 @@ def _taken_names() -> Set[str]:
 
 @dataset.command()
 @click.argument("name", shell_complete=complete_dataset)
-@click.option("--history", is_flag=True, help="Judge all published days by each threshold instead, from the log alone.")
 @as_json
 @click.pass_context
-def check(ctx: click.Context, name: str, history: bool) -> None:
+def check(ctx: click.Context, name: str) -> None:
     """Try the declaration of the dataset NAME on the first file that has landed for it.
 
     \b
     Examples:
       backfill dataset check sea_temperatures
-      backfill dataset check sales --history --json
 
     Shows how many of its rows would be quarantined and why, and what each version of each table makes of the others:
     rows and totals that go in and come out, what each rule says of them, and which would hold their day back. Also
@@ -164,16 +162,10 @@ def check(ctx: click.Context, name: str, history: bool) -> None:
     Questions that `backfill dataset new` left in the module are listed with file and line until they are deleted.
 
     The exit code is 1 if a row would be quarantined or is lost by a current version, if something is wrong, or if
-    nothing has landed; open questions do not change it. With --history it is 0: the answer is how often each threshold,
-    declared or learned from the past, would have been broken.
+    nothing has landed; open questions do not change it.
     """
-    questions = [] if history else _open_questions(name)
+    questions = _open_questions(name)
     catalog, declared = _declared(name, questions)
-    if history:
-        from backfill_assets.answers.thresholds import thresholds_answer
-
-        say_answer(thresholds_answer(open_storage(), declared, catalog.table_names))
-        return
     with foreground_lake() as lake:
         logic = _look_at_logic(lake, declared)
         problems, files = _try(lake, declared, catalog.table, report_progress)
@@ -181,6 +173,24 @@ def check(ctx: click.Context, name: str, history: bool) -> None:
     say_answer(_trial_answer(declared, problems, files, questions, logic.unread))
     if problems or not all(each.good for each in files):
         ctx.exit(1)
+
+
+@dataset.command()
+@click.argument("name", shell_complete=complete_dataset)
+@as_json
+def thresholds(name: str) -> None:
+    """Judge all published days of the dataset NAME by each threshold, declared or learned, from the log alone.
+
+    \b
+    Example:
+      backfill dataset thresholds sales --json
+
+    Shows how often each would have been broken.
+    """
+    from backfill_assets.answers.thresholds import thresholds_answer
+
+    catalog, declared = _declared(name, ())
+    say_answer(thresholds_answer(open_storage(), declared, catalog.table_names))
 
 
 def _open_questions(name: str) -> Sequence[OpenQuestion]:

@@ -20,6 +20,7 @@ from backfill_assets.cli.output import say_answer
 from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher, open_storage
 from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest, LakehouseUnusable
+from backfill_assets.lakehouse.named_timelines import RECOMPUTED
 from backfill_assets.text import format_count
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class DaysNotReproduced(CommandFailed):
 
 @click.command()
 @click.argument("left", shell_complete=complete_plan_or_state, metavar="PLAN|LEFT")
-@click.argument("right", type=STATE, required=False)
+@click.argument("right", shell_complete=STATE.shell_complete, required=False, metavar="[RIGHT|recomputed]")
 @click.option(
     "--table",
     "tables",
@@ -62,7 +63,6 @@ class DaysNotReproduced(CommandFailed):
     metavar="FILE",
     help="Write the letter, a page with charts that needs no network.  [default: <home>/differences/<plan>.html]",
 )
-@click.option("--recomputed", is_flag=True, help="Compute each day of the publication LEFT again, and compare.")
 @long
 @as_json
 @click.pass_context
@@ -73,7 +73,6 @@ def diff(
     tables: tuple[str, ...],
     days: DayRange | None,
     page: str | None,
-    recomputed: bool,
 ) -> None:
     """Compare what `backfill run PLAN` has staged with what is published, table by table and day by day.
 
@@ -81,11 +80,11 @@ def diff(
     Examples:
       backfill diff plan-0123456789abcdef --html           also its letter, with charts
       backfill diff main with-v2                           what publishing a timeline would change
-      backfill diff <publication> --recomputed             prove that its days can be computed again
+      backfill diff <publication> recomputed               prove that its days can be computed again
 
-    With LEFT and RIGHT, compare two states: main, a timeline, a publication, or a time in UTC. With --recomputed, stage
-    each day of a publication, plan or campaign again from the inputs that were recorded with it, and compare rows and
-    checksums; nothing is published.
+    With LEFT and RIGHT, compare two states: main, a timeline, a publication, or a time in UTC. With the word
+    recomputed, stage each day of a publication, plan or campaign again from the inputs that were recorded with it, and
+    compare rows and checksums; nothing is published.
 
     On a terminal the first lines say what changes, on which days, in which code, and whether it is as expected; --long
     shows the rest: how many rows are added, removed and changed (by key), the sums of measures, the groups that differ
@@ -95,15 +94,15 @@ def diff(
     The difference of a plan is stored with it. The exit code is 1 if an expectation of the plan is not met.
 
     \b
-    Exit codes with --recomputed:
+    Exit codes with recomputed:
       0   every day came out equal
       1   nothing was compared; the message says why
       3   a day came out different
       4   no day came out different, but some cannot be reproduced
     """
-    if recomputed:
-        if right or tables or days or page is not None:
-            raise click.UsageError("--recomputed is about one publication: give nothing beside it but --json.")
+    if right == RECOMPUTED:
+        if tables or days or page is not None:
+            raise click.UsageError("recomputed is about one publication: give nothing beside it but --json.")
         _recompute(left)
         return
     if right is None and (tables or days):
@@ -113,7 +112,7 @@ def diff(
         name = find_plan(open_storage(), left)
         found, answer = _of_plan(settings, name)
     else:
-        found, answer = _of_states(settings, left, right, tables, days)
+        found, answer = _of_states(settings, left, find_state(open_storage(), right), tables, days)
         name = re.sub(r"[^A-Za-z0-9_.-]", "-", f"{found.left}-and-{found.right}")
     if page is not None:
         _write(answer, Path(page) if page else settings.home / "differences" / f"{name}.html")

@@ -11,7 +11,7 @@ from click.core import ParameterSource
 
 from backfill_assets.cli.completion import complete_table_or_plan
 from backfill_assets.cli.ids import find_plan, is_plan
-from backfill_assets.cli.options import as_json, days, expect, long, refuse, version
+from backfill_assets.cli.options import as_json, days, expect, long, newest_first, refuse, version
 from backfill_assets.cli.output import awaited, say_answer
 from backfill_assets.cli.selections import target_meant
 from backfill_assets.cli.wiring import current_catalog, current_settings, open_storage
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from backfill_assets.campaign.plan_file import CheckedPlanFile
 
 SCOPES = ("onwards", "whole", "downstream", "source")
-_OF_TABLES = ("target", "days", "version", "scope", "force", "expected")
+_OF_TABLES = ("target", "days", "version", "scope", "force", "newest_first", "expected")
 
 
 @click.command()
@@ -46,6 +46,7 @@ _OF_TABLES = ("target", "days", "version", "scope", "force", "expected")
     "from it (downstream); or whole, with landed files that their source has changed read again (source).",
 )
 @click.option("--force", is_flag=True, help="Also rebuild days that are unchanged.")
+@newest_first
 @expect
 @long
 @as_json
@@ -60,6 +61,7 @@ def plan(
     version: str | None,
     scope: str,
     force: bool,
+    newest_first: bool,
     expected: tuple[str, ...],
     as_markdown: bool,
 ) -> None:
@@ -110,6 +112,7 @@ def plan(
                 version=version or "",
                 scope=meant,
                 force=force,
+                newest_first=newest_first,
                 expectations=tuple(map(Expectation.parse, expected)),
             )
             with awaited("Planning"):

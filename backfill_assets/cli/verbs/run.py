@@ -16,7 +16,7 @@ from backfill_assets.cli.completion import complete_limits, complete_table_or_pl
 from backfill_assets.cli.foreground import foreground_builder, foreground_lake, report_progress, report_step, run_info
 from backfill_assets.cli.group import Interrupted
 from backfill_assets.cli.ids import is_plan
-from backfill_assets.cli.options import DAYS, TIMELINE_TO_CHANGE, as_json, dry_run, refuse, version
+from backfill_assets.cli.options import DAYS, TIMELINE_TO_CHANGE, as_json, dry_run, newest_first, refuse, version
 from backfill_assets.cli.output import go_on, say_answer
 from backfill_assets.cli.selections import tables_to_run
 from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher, open_storage
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from backfill_assets.rebuild.outcome import RunInfo
     from backfill_assets.timeline.build import TimelineBuilt
 
-_OF_TABLES = ("days", "version", "force", "verify", "same_rows", "dry_run", "on")
+_OF_TABLES = ("days", "version", "force", "newest_first", "verify", "same_rows", "dry_run", "on")
 _OF_PLANS = ("waves", "limits", "daemon")
 _RUN_AGAIN = "  -> Run the same command again: days that were staged are used as they are."
 
@@ -51,6 +51,7 @@ _RUN_AGAIN = "  -> Run the same command again: days that were staged are used as
     "published with.  [default: the current one]"
 )
 @click.option("--force", is_flag=True, help="Also compute days again that are unchanged.")
+@newest_first
 @click.option(
     "--verify",
     is_flag=True,
@@ -85,6 +86,7 @@ def run(
     days: tuple[DayRange, ...],
     version: str | None,
     force: bool,
+    newest_first: bool,
     verify: bool,
     same_rows: bool,
     dry_run: bool,
@@ -137,7 +139,7 @@ def run(
 
     chosen = sorted({day for each in days for day in each})
     named, upstream, downstream = tables_to_run(tables)
-    asked = RunRequest(named, chosen, upstream=upstream, downstream=downstream, version=version, force=force)
+    asked = RunRequest(named, chosen, upstream, downstream, version, force, newest_first)
     if on is None:
         _on_main(asked, verify=verify, same_rows=same_rows, dry_run=dry_run)
     else:
@@ -233,7 +235,7 @@ def _build(
             proven = (
                 builder.prove_same_rows(step, each.all_days, run=info, progress=report_progress) if same_rows else ()
             )
-            built = _build_step(each, builder, info, force=plan.asked.force, verify=verify)
+            built = _build_step(each, plan.asked, builder, info, verify=verify)
             ran.append(replace(built, same_rows=proven))
         except KeyboardInterrupt:
             raise _interruption(each.name, ran) from None
@@ -249,7 +251,7 @@ def _build(
             report_step(str(ran[-1]))
 
 
-def _build_step(each: PlannedStep, builder: Builder, info: RunInfo, *, force: bool, verify: bool) -> StepRan:
+def _build_step(each: PlannedStep, asked: RunRequest, builder: Builder, info: RunInfo, *, verify: bool) -> StepRan:
     from backfill_assets.answers.run import StepRan
     from backfill_assets.plan.records import days_of
 
@@ -259,7 +261,8 @@ def _build_step(each: PlannedStep, builder: Builder, info: RunInfo, *, force: bo
         each.all_days,
         run=info,
         version=each.version or None,
-        force=force,
+        force=asked.force,
+        newest_first=asked.newest_first,
         later=days_of([*each.later, *each.earlier]),
         verify=verify,
         progress=report_progress,
@@ -328,6 +331,7 @@ def _run_on_timeline(place: NamedTimeline, plan: RunPlan) -> TimelineBuilt:
             each.version,
             along=frozenset(days_of([*each.later, *each.earlier])),
             force=plan.asked.force,
+            newest_first=plan.asked.newest_first,
         )
         for each in plan.steps
     ]

@@ -18,7 +18,7 @@ from backfill_assets.cli.completion import (
 )
 from backfill_assets.cli.foreground import foreground_lake, report_progress, report_step, run_info
 from backfill_assets.cli.ids import find_timeline, is_plan
-from backfill_assets.cli.options import MOMENT, STATE, TABLE, as_json, days, expect, version, yes
+from backfill_assets.cli.options import DAYS, MOMENT, STATE, TABLE, as_json, days, expect, version, yes
 from backfill_assets.cli.output import ask, go_on, say, say_answer, say_done, wants_json
 from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher, open_storage
 from backfill_assets.report.answer import Answer, Fact, Id
@@ -70,6 +70,7 @@ def list_timelines() -> None:
 
 @timeline.command("create")
 @click.argument("name")
+@click.argument("days", type=DAYS, required=False, metavar="[A..B]")
 @click.option(
     "--at",
     type=STATE,
@@ -84,7 +85,6 @@ def list_timelines() -> None:
     metavar="STEP=V",
     help="For the days of this version of a step, and what is computed from them.",
 )
-@days("Of the version, only these days.  [default: all that are published]")
 @as_json
 def create(name: str, at: str, of_version: str | None, days: DayRange | None) -> None:
     """Make a timeline at main, as it is now or was.
@@ -92,16 +92,16 @@ def create(name: str, at: str, of_version: str | None, days: DayRange | None) ->
     All of its days read through to that state. At another timeline it begins with the days of that one. No file is read
     or copied.
 
-    With --version it is for another version of a step, beside the current one: `timeline forward` computes its days,
-    `timeline keep --fresh` brings them up to date every night, and `timeline publish --as-current` switches to it in a
-    second.
+    With --version it is for another version of a step, beside the current one, on the days A..B or all that are
+    published. `timeline forward` computes its days, `timeline keep --fresh` brings them up to date every night, and
+    `timeline publish --as-current` switches to it in a second.
     """
     from backfill_assets.lakehouse.named_timelines import require_timeline_name
     from backfill_assets.timeline.rewind import create_whole, timeline_based_on
 
     require_timeline_name(name)
     if of_version is None and days:
-        raise click.UsageError("--days are of a timeline with a --version.")
+        raise click.UsageError("Days are of a timeline with a --version.")
     with foreground_lake() as lake:
         storage, by = lake.storage, getpass.getuser()
         if of_version is None:

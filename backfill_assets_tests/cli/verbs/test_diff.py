@@ -112,7 +112,7 @@ def test_what_cannot_be_shown(backfill: Backfill) -> None:
     assert "There is no plan" in backfill("diff", "plan-0123456789abcdef", exit_code=1).stderr
     assert f"-> backfill run {id}" in backfill("diff", id, exit_code=1).stderr
     assert "are about two states" in backfill("diff", id, "--table", "bronze_sales", exit_code=2).stderr
-    assert "about one publication" in backfill("diff", "bronze", "--recomputed", "--html", exit_code=2).stderr
+    assert "about one publication" in backfill("diff", "bronze", "recomputed", "--html", exit_code=2).stderr
 
 
 def test_expectations_are_read_when_the_plan_is_made(backfill: Backfill) -> None:

@@ -1,4 +1,4 @@
-"""``backfill diff --recomputed`` reports equal, different, not reproduced, by exit code too."""
+"""``backfill diff PUBLICATION recomputed`` reports equal, different, not reproduced, by exit code too."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_plan_stands_for_what_it_has_published(backfill: Backfill, monkeypatch
     monkeypatch.setattr(Builder, "reproduce", reproduce)
     plan = "plan-0123456789abcdef"
     backfill.lakehouse.publish("first", {"bronze_sales": {DAY: [7]}})
-    refused = backfill("diff", plan, "--recomputed", exit_code=1).stderr
+    refused = backfill("diff", plan, "recomputed", exit_code=1).stderr
     assert f"{plan} has published nothing." in refused and f"backfill status {plan}" in refused
     campaign = campaign_of(plan)
     request = backfill.lakehouse.request("cut", {"bronze_sales": {DAY: [8]}})
@@ -60,7 +60,7 @@ def test_a_plan_stands_for_what_it_has_published(backfill: Backfill, monkeypatch
     with clock.use(backfill.lakehouse.time):
         roll_back(backfill.lakehouse.publisher, "cut", id="undo", steps=CATALOG.steps, provenance=made)
     for what in (plan, campaign, "cut"):
-        backfill("diff", what, "--recomputed")
+        backfill("diff", what, "recomputed")
     assert asked == ["cut"] * 3
 
 
@@ -97,7 +97,7 @@ def test_the_exit_code_says_how_days_came_out_and_tables_are_named(
     """Days as ranges; no one should take the equal ones for the whole. What is lost has its reason."""
     days, said, came_out = CAME_OUT[exit_code]
     give(monkeypatch, *days)
-    done = published("diff", "first", "--recomputed", "--json", exit_code=exit_code)
+    done = published("diff", "first", "recomputed", "--json", exit_code=exit_code)
     told = json.loads(done.stdout)
     found = [(row["table"], row["came_out"], row["which_days"]) for row in told["tables"] if row["days"]]
     assert found == came_out and said in done.stderr
@@ -107,20 +107,20 @@ def test_the_exit_code_says_how_days_came_out_and_tables_are_named(
 
 def test_a_different_day_has_both_checksums(published: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:
     give(monkeypatch, *reproduced("7", "8"))
-    output = published("diff", "first", "--recomputed", exit_code=3).stdout
+    output = published("diff", "first", "recomputed", exit_code=3).stdout
     assert "bronze_sales\t2017-03-02\t1,000\t1,000\t7\t8" in output
 
 
 def test_another_java_and_a_dirty_tree_are_named(published: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:
     """Equal rows by other software are worth knowing; different ones are explained by it."""
     give(monkeypatch, *reproduced("7"))
-    output = published("diff", "first", "--recomputed").output
+    output = published("diff", "first", "recomputed").output
     assert "first was made with Java 17.0.15; here Java 21.0.2." in output
     assert "first was made by code that no commit contains (c0ffee+dirty)." in output
     give(monkeypatch, *reproduced("7"), made_with=())
-    assert "first did not record with which Java" in published("diff", "first", "--recomputed").output
+    assert "first did not record with which Java" in published("diff", "first", "recomputed").output
 
 
 def test_an_unknown_publication_is_refused_without_spark(published: Backfill) -> None:
     """Spark takes ten seconds to say nothing."""
-    assert "Did you mean first?" in published("diff", "frist", "--recomputed", exit_code=1).stderr
+    assert "Did you mean first?" in published("diff", "frist", "recomputed", exit_code=1).stderr

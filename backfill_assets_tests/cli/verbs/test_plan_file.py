@@ -174,7 +174,15 @@ def test_a_folder_is_checked_file_by_file_and_the_worst_counts(backfill: Backfil
 
 def test_what_is_typed_wrong_is_named(backfill: Backfill, tmp_path: Path) -> None:
     """What is said beside the file would be in no review."""
-    for option in (FACT, "--days=2017-03-05", "--version=v1", "--scope=whole", "--force", "--expect=rows unchanged"):
+    for option in (
+        FACT,
+        "--days=2017-03-05",
+        "--version=v1",
+        "--scope=whole",
+        "--force",
+        "--newest-first",
+        "--expect=rows unchanged",
+    ):
         named = "TABLE|PLAN" if option == FACT else option.partition("=")[0]
         refused = backfill("plan", "-f", file(tmp_path), option, exit_code=2).stderr
         assert f"{named} cannot be given with -f or --check: the file says it." in refused
