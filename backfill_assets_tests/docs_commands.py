@@ -152,7 +152,7 @@ BY_ANOTHER_TEST: Mapping[str, str] = {
     "test_a_folder_is_checked_file_by_file_and_the_worst_counts",
     "backfill timeline rewind fact_sales_transactions": _REWIND,
     f"backfill timeline rewind fact_sales_transactions --to {PUBLICATION}^ --as before-v1": _REWIND,
-    "backfill timeline forward before-v1 --version v2 --as with-v2": _REWIND,
+    "backfill timeline forward before-v1 with-v2 --version v2": _REWIND,
     "backfill timeline show with-v2": f"{_TIMELINE}test_a_timeline_is_shown_beside_what_is_published",
     "backfill diff main with-v2": _REWIND,
     'backfill timeline publish with-v2 --expect "rows unchanged"': _PUBLISHED,
