@@ -124,7 +124,13 @@ _REFRESH = "backfill_assets_tests/stories/test_refresh.py::test_a_corrected_sour
 _POSITIONS = "backfill_assets_tests/cli/verbs/test_raw_positions.py::"
 _ADOPT = "backfill_assets_tests/stories/test_adopted_history.py::test_a_fact_is_taken_over_mended_and_put_back"
 _COMPLETION = "backfill_assets_tests/cli/test_completion.py::test_bash_completes_by_the_line_of_the_docs"
+_CLOSED = (
+    "backfill_assets_tests/cli/verbs/test_close.py::"
+    "test_a_month_is_closed_and_reopened_and_history_says_by_whom_and_why"
+)
 BY_ANOTHER_TEST: Mapping[str, str] = {
+    'backfill close 2017-03 --reason "the quarter is reported"': _CLOSED,
+    'backfill reopen 2017-03 --reason "returns that came late"': _CLOSED,
     "backfill adopt fact_sales_transactions /data/sales --dry-run": _ADOPT,
     "backfill adopt fact_sales_transactions /data/sales": _ADOPT,
     "backfill init shop": "backfill_assets_tests/wheel/test_own_project.py::"

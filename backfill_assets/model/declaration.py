@@ -394,6 +394,8 @@ class Step:
     """Time after the end of the day in UTC (check ``delivered``)."""
     sends_totals: bool = False
     """Whether each landed day has a ``_control.json`` (check ``as_sent``)."""
+    closed: DayRange | None = None
+    """Days that nothing is published to."""
 
     @property
     def name(self) -> str:

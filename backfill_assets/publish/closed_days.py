@@ -90,12 +90,14 @@ class Declared:
 
     @classmethod
     def of(cls, steps: Iterable[Step]) -> Declared:
-        origins, cadences = set[str](), dict[str, Cadence]()
+        origins, cadences, closed = set[str](), dict[str, Cadence](), dict[str, DayRange]()
         for step in steps:
             origins.update(step.table_names if step.is_origin else ())
             if step.cadence is not Cadence.DAILY:
                 cadences |= dict.fromkeys(step.table_names, step.cadence)
-        return cls(frozenset(origins), cadences)
+            if step.closed is not None:
+                closed[step.name] = step.closed
+        return cls(frozenset(origins), cadences, closed)
 
 
 NOTHING_DECLARED = Declared()
@@ -127,6 +129,9 @@ class Books:
         changes = (change for change in publication.tables if not _takes_rows(change))
         keys = (TableDay(change.table, day.day) for change in changes for day in change.days)
         return {key: closing for key in keys if (closing := self.closing(*key)) is not None}
+
+
+NOTHING_CLOSED = Books()
 
 
 def _takes_rows(change: TableChange) -> bool:

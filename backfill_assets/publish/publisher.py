@@ -103,6 +103,7 @@ class Publisher(Finish):
             {key: each for of_table in expected for key, each in of_table.items()},
             {table: look.input(table, days, exact=table in wholly) for table, days in reads.items()},
             look.states,
+            look.head.state.books,
         )
 
     def _look(self, writes: Iterable[str], reads: Iterable[str], also: Iterable[str]) -> Look:

@@ -37,6 +37,8 @@ class Followed:
     publication: str
     steps: tuple[StepBuilt, ...] = ()
     left: Mapping[date, str] = field(default_factory=dict)
+    closed: Mapping[date, str] = field(default_factory=dict)
+    """Days whose new rows wait, by who closed them and why."""
 
     @property
     def held_back(self) -> tuple[HeldBack, ...]:
@@ -46,6 +48,7 @@ class Followed:
         parts = [str(step) for step in self.steps]
         parts += [f"{each.table} {each.day} is held back: {each.why}" for each in self.held_back]
         parts += [f"{day} is left for the next time: {why}" for day, why in self.left.items()]
+        parts += [f"{day} is {why}: its new rows wait" for day, why in self.closed.items()]
         return "; ".join(parts)
 
 
@@ -83,7 +86,9 @@ class FollowBuild:
         finally:
             for build in self.builds:
                 build.close_timelines()
-        done = Followed(published.publication if published else "", tuple(self.walks[-1].done), self.left)
+        steps = tuple(self.walks[-1].done)
+        closed = {day: closing.said for step in reversed(steps) for day, closing in step.build.closed.items()}
+        done = Followed(published.publication if published else "", steps, self.left, closed)
         self.progress(str(done))
         return done
 

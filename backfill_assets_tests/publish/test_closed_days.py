@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, date, datetime
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
 from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.days import Cadence, DayRange
 from backfill_assets.errors import InvalidRequest, LakehouseUnusable
+from backfill_assets.examples.datasets.sea_temperatures import SEA, SeaReading
 from backfill_assets.lakehouse.records import DayChange, Kind, Mode, Position, Publication, TableChange
 from backfill_assets.publish.books import BookSaid, say
 from backfill_assets.publish.closed_days import BookEntry, Books, BookWord, DaysClosed, Declared, after, require_open
@@ -226,6 +228,26 @@ def test_what_a_declaration_closes_is_on_the_log_before_its_first_publication(la
     say(lake.publisher(), reopening)
     lake.publish("p4", {"t": {D1: ["b"]}})
     assert lake.rows("t") == {D1: ["b"]}
+
+
+def test_a_dataset_closes_its_tables_but_those_that_take_rows_in() -> None:
+    """A table of its own may be closed for longer."""
+    first = SEA.first_day
+    sea, month = replace(SEA, closed_before=first + timedelta(days=31)), DayRange(first, first + timedelta(days=30))
+    sea.row("v1", "")(SeaReading)
+    steps = sea.dataset().steps
+    assert {step.name: step.closed for step in steps} == {
+        "raw_sea_temperatures": None,
+        "bronze_sea_temperatures": month,
+    }
+    declared = Declared.of(steps)
+    assert (declared.takes_rows, declared.closed_before) == (
+        {"raw_sea_temperatures"},
+        {"bronze_sea_temperatures": month},
+    )
+    sea.table("fact_sea", closed_before=first + timedelta(days=40))(SeaReading)
+    assert sea._step_of(SeaReading).closed == DayRange(first, first + timedelta(days=39))
+    assert SEA.dataset().steps[1].closed is None
 
 
 @pytest.mark.protocol

@@ -25,8 +25,10 @@ from backfill_assets_tests.simulator.world import Deed, Life, World
 
 STEPS = 1_500
 _FEWEST, _MOST = 3, 6
-_DRAWN = [kind for kind in ACTORS if kind != "overwriter" and kind not in CAMPAIGNERS]
-"""Who loses what the protocol cannot know of plays where it is named, and so do those on a chain of their own."""
+_DRAWN = [kind for kind in ACTORS if kind not in ("overwriter", "bookkeeper") and kind not in CAMPAIGNERS]
+"""Who loses what the protocol cannot know of plays where it is named, and so do those on a chain of their own; and who
+closes days, on which others would have nothing to do.
+"""
 
 
 @dataclass(frozen=True)

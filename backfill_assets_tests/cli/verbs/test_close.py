@@ -54,3 +54,18 @@ def test_what_cannot_be_closed_says_what_can(built: Backfill, monkeypatch: pytes
     assert asked["title"] == "Asked for" and "another person" in asked["notes"][0]["text"]
     assert "has asked for this already" in built("close", "2017-03", "--reason", WHY, exit_code=1).output
     built.lakehouse.publish("again", {"fact_sales_transactions": {FIRST: [2]}})
+
+
+def test_status_says_which_days_are_closed_by_whom_and_why(built: Backfill) -> None:
+    built("close", "2017-03", "--reason", WHY)
+    built.lakehouse.publish("late", {"raw_sales": {FIRST: [2]}}, mode="append")
+    found = built.json("status", "bronze_sales")
+    (closed,) = found["closed"]
+    assert (closed["which_days"], closed["tables"], closed["reason"]) == ("2017-03-01..2017-03-31", "every table", WHY)
+    assert {each["status"] for each in found["tables"] if str(FIRST) in each["which_days"]} == {"closed"}
+    days = {each["day"]: each.get("closed_by", "") for each in found["bronze_sales"]["days"]}
+    assert days == {str(FIRST): closed["closed_by"], str(LATER): ""}
+    assert "closed" not in built.json("status", "raw_sales")
+    shown = built("show", "bronze_sales", FIRST).output
+    assert WHY in shown and "backfill reopen 2017-03-01..2017-03-31" in shown
+    assert built.json("show", "bronze_sales", FIRST)["status"] == "closed"
