@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from backfill_assets.errors import InvalidRequest
 
-_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+_DAY, _MONTH = re.compile(r"\d{4}-\d{2}-\d{2}"), re.compile(r"\d{4}-\d{2}")
 _MOST_DAYS = 36_525
 """Limits what people write; computed ranges may be longer."""
 _EARLIEST, _LATEST = date(101, 1, 1), date(9899, 12, 31)
@@ -95,6 +95,13 @@ class DayRange:
                 hint=f"Choose days within {_EARLIEST}..{_LATEST}.",
             )
         return found
+
+    @classmethod
+    def of_months(cls, text: str) -> DayRange:
+        """:meth:`parse`, or a month: ``2017-03``."""
+        if not _MONTH.fullmatch(text) or day_or_none(f"{text}-01") is None:
+            return cls.parse(text)
+        return Cadence.MONTHLY.period(parse_day(f"{text}-01"))
 
     @classmethod
     def of(cls, day: date) -> DayRange:

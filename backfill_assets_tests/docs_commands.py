@@ -125,7 +125,13 @@ _ERASURE = "backfill_assets_tests/upkeep/test_erasure.py::"
 _POSITIONS = "backfill_assets_tests/cli/verbs/test_raw_positions.py::"
 _ADOPT = "backfill_assets_tests/stories/test_adopted_history.py::test_a_fact_is_taken_over_mended_and_put_back"
 _COMPLETION = "backfill_assets_tests/cli/test_completion.py::test_bash_completes_by_the_line_of_the_docs"
+_CLOSED = (
+    "backfill_assets_tests/cli/verbs/test_close.py::"
+    "test_a_month_is_closed_and_reopened_and_history_says_by_whom_and_why"
+)
 BY_ANOTHER_TEST: Mapping[str, str] = {
+    'backfill close 2017-03 --reason "the quarter is reported"': _CLOSED,
+    'backfill reopen 2017-03 --reason "returns that came late"': _CLOSED,
     "backfill adopt fact_sales_transactions /data/sales --dry-run": _ADOPT,
     "backfill adopt fact_sales_transactions /data/sales": _ADOPT,
     "backfill init shop": "backfill_assets_tests/wheel/test_own_project.py::"
@@ -157,7 +163,7 @@ BY_ANOTHER_TEST: Mapping[str, str] = {
     "test_a_folder_is_checked_file_by_file_and_the_worst_counts",
     "backfill timeline rewind fact_sales_transactions": _REWIND,
     f"backfill timeline rewind fact_sales_transactions --to {PUBLICATION}^ --as before-v1": _REWIND,
-    "backfill timeline forward before-v1 --version v2 --as with-v2": _REWIND,
+    "backfill timeline forward before-v1 with-v2 --version v2": _REWIND,
     "backfill timeline show with-v2": f"{_TIMELINE}test_a_timeline_is_shown_beside_what_is_published",
     "backfill diff main with-v2": _REWIND,
     'backfill timeline publish with-v2 --expect "rows unchanged"': _PUBLISHED,

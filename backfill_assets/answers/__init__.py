@@ -7,6 +7,7 @@ About tables and days:
 - ``status``: which are fresh, stale or missing. ``day``: one of them.
 - ``signs``: what speaks about days beside the logs.
 - ``history``: publications, and what a rollback puts back. ``trace``: one row's way.
+- ``books``: closes and reopens days.
 - ``raw``, ``held_back``: what was rejected, lost, or kept by a stream's gate.
 - ``erasure``: rows of a person.
 - ``reproduction``: days computed again.

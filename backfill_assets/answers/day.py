@@ -24,7 +24,9 @@ from backfill_assets.lakehouse.timelines import CAMPAIGN
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.external_table import OBSERVED
 from backfill_assets.model.graph import step_by_table
+from backfill_assets.publish.closed_days import BookEntry, how_to_reopen
 from backfill_assets.report.answer import Answer, Datum, Fact, Grid, Id, Line, Part, Tone, size
+from backfill_assets.state.closed import books_of, closed_words, waiting_rows
 from backfill_assets.state.damage import gone_files, note_damage
 from backfill_assets.state.diagnosis import FOREIGN, Cause, cause_of, in_a_word
 from backfill_assets.state.edited_logic import contents_of, edited_logic
@@ -166,7 +168,16 @@ def _look_at_present(storage: Storage, declared: Sequence[Step], table: str, day
     in_log = statuses[table].get(day, Cause.MISSING)
     notes = [f"Rolled back by {undo.rollback}: {UNDO_IS[undo.state]}." for undo in (undone.get(key),) if undo]
     notes += [words for each, words in short_days(step, observed, DayRange.of(day), least=0.05) if each == key]
-    return _Present({*beside, *([in_log] if in_log else [])}, tuple(notes))
+    signs = {*beside, *([in_log] if in_log else [])}
+    books = books_of(observed, steps, clock.now())
+    if closing := books.closings_of(step.table_names, [day]).get(day):
+        notes += _closed(closing, waiting_rows(observed, steps, books).get(TableDay(step.name, day), 0))
+        signs |= {Cause.CLOSED} if signs else set()
+    return _Present(signs, tuple(notes))
+
+
+def _closed(closing: BookEntry, waiting: int) -> list[str]:
+    return [f"It is {closed_words(closing, waiting)}.", how_to_reopen(closing)]
 
 
 def _period(declared: Sequence[Step], table: str, day: date) -> date | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 
+from backfill_assets.answers.books import books_grid
 from backfill_assets.answers.campaign import switched_fact
 from backfill_assets.answers.run import stale_facts
 from backfill_assets.campaign.later_decisions import SwitchedSince
@@ -17,7 +18,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publish.publisher import Published
 from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Part, Tone, Toned, Worded, seconds
 from backfill_assets.state.boundaries import boundary_value
-from backfill_assets.state.history import InputSummary, PublicationRecord, history, inputs
+from backfill_assets.state.history import InputSummary, PublicationRecord, books_written, history, inputs
 from backfill_assets.state.stream_positions import PartitionRead
 from backfill_assets.text import format_are, format_count, format_range, short_commit
 
@@ -41,13 +42,16 @@ def history_answer(storage: Storage, table: str | None, days: DayRange | None, l
     ]
     columns, groups = (*_PUBLICATION, *_PART, *_ABOUT), (*_PUBLICATION, *_ABOUT)
     grid = Grid("publications", columns, rows, groups=groups)
-    if not found:
+    written = books_written(storage, table, days)[:limit]
+    books = (books_grid(written),) if written else ()
+    if not found and not written:
         nothing = "No such publication in" if table or days else "Nothing was published yet in"
         return Answer(parts=(grid, Line(f"{nothing} {storage.root}.")))
     asked = (table or "", f"--days {format_range(days)}" if days else "", f"--limit {5 * limit}")
     older = " ".join(filter(None, ("backfill history", *asked)))
     more = (older,) if len(found) > limit else ()
-    return Answer(parts=(grid,), next=more, brief=Answer(parts=(_one_a_row(found[:limit]),), next=more))
+    brief = Answer(parts=(_one_a_row(found[:limit]), *books), next=more)
+    return Answer(parts=(grid, *books), next=more, brief=brief)
 
 
 def _one_a_row(found: Sequence[PublicationRecord]) -> Grid:

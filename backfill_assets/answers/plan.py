@@ -123,7 +123,9 @@ def headline(plan: Plan) -> str:
     what = f"{plan.asked.target} {plan.asked.days}{version}"
     steps = [step for step in plan.steps if step.rebuild]
     if not steps:
-        return f"{what}: nothing to rebuild, every day is fresh."
+        closed = any(each.kind == Cause.CLOSED.value for each in plan.findings)
+        why = "what is not fresh is closed" if closed else "every day is fresh"
+        return f"{what}: nothing to rebuild, {why}."
     days = format_scope((step.cadence, step.days) for step in steps for _ in step.tables)
     return f"Rebuild {what}, {_SCOPES[plan.asked.scope]}: {days}."
 

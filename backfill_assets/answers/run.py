@@ -10,6 +10,7 @@ from backfill_assets.lakehouse.kept_logic import SameRows
 from backfill_assets.model.placement import is_ingestion
 from backfill_assets.plan.records import PlannedStep, days_of
 from backfill_assets.plan.table_run import RunPlan
+from backfill_assets.publish.closed_days import how_to_reopen
 from backfill_assets.rebuild.outcome import BuildResult, BuiltDay
 from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Part, Tone, seconds
 from backfill_assets.state.diagnosis import Cause
@@ -148,8 +149,20 @@ def _said(ran: Sequence[StepRan]) -> Iterator[Part]:
         )
     for day, found in (item for step in ran for item in step.verified.items()):
         yield Line(f"{day} was extended by a stream; verified: {found}")
-    if ran and all(not step.published and not step.verified and not step.result.appended_elsewhere for step in ran):
+    yield from _closed(ran)
+    touched = any(each.published or each.verified or each.result.appended_elsewhere for each in ran)
+    if ran and not touched and not any(day.closed_by for each in ran for day in each.days):
         yield Line("Nothing was computed: every day was published before, from the same inputs by the same code.")
+
+
+def _closed(ran: Sequence[StepRan]) -> Iterator[Line]:
+    found: dict[tuple[str, str, str], list[date]] = {}
+    for step in ran:
+        for day in step.days:
+            if closing := day.closed_by:
+                found.setdefault((step.step, closing.said, how_to_reopen(closing)), []).append(day.day)
+    for (table, said, reopen), days in found.items():
+        yield Line(f"{table}: {format_ranges(days)} is {said}. It stays as it is.", Tone.WARN, reopen)
 
 
 def stale_facts(days: Mapping[str, Sequence[date]]) -> Iterator[Fact]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import date
 
 from backfill_assets import clock
+from backfill_assets.answers.books import closed_grid
 from backfill_assets.answers.held_back import find_held, held_parts
 from backfill_assets.answers.signs import beside_the_logs, short_days
 from backfill_assets.campaign.look import CampaignDays, campaign_days
@@ -26,11 +27,13 @@ from backfill_assets.model.drift import Drift, drifts
 from backfill_assets.model.graph import expand_tables, steps_of
 from backfill_assets.model.left_out import LeftOut
 from backfill_assets.plan.records import Plan
+from backfill_assets.publish.closed_days import NOTHING_CLOSED, Books
 from backfill_assets.publish.log import PublicationLog
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.publish.unreadable import Unreadable
 from backfill_assets.report.answer import Answer, Days, Fact, Grid, Id, Line, Part, Quantity, Tone, Toned
 from backfill_assets.state.campaigns import PlanUnderWay, under_way
+from backfill_assets.state.closed import books_of, waiting_rows, with_closed
 from backfill_assets.state.damage import damaged_days
 from backfill_assets.state.diagnosis import Cause, in_a_word
 from backfill_assets.state.edited_logic import EditedLogic, contents_of, edited_logic
@@ -68,6 +71,9 @@ class FoundStatus:
     landed: Mapping[str, LandedSource] = field(default_factory=dict)
     undone: Mapping[TableDay, Undo] = field(default_factory=dict)
     """Rolled-back days that are not made of the current inputs."""
+    books: Books = NOTHING_CLOSED
+    waits: Mapping[TableDay, int] = field(default_factory=dict)
+    """Rows of raw that wait for closed days."""
     short: Mapping[TableDay, str] = field(default_factory=dict)
     """Newest days of sources with fewer rows than usual, in words."""
     left_out: Sequence[LeftOut] = ()
@@ -101,7 +107,9 @@ def look_at_main(
     undone = dict(undone_days(rollbacks(storage), observed.readable(steps), observed, statuses))
     asked = [step for step in declared if not chosen or not set(chosen).isdisjoint(step.table_names)]
     edited = edited_logic(storage, asked, contents_of(observed.states))
-    statuses = diagnosed(statuses, beside_the_logs(steps, damaged, held, edited, undone))
+    books = books_of(observed, steps, clock.now())
+    beside = beside_the_logs(steps, damaged, held, edited, undone)
+    statuses = diagnosed(statuses, with_closed(beside, statuses, books))
     going = under_way(PublicationLog(storage))
     plans = [each for each in going if not chosen or each.damage or set(chosen) & set(each.tables)]
     rejected = _rejected(declared, observed, chosen, days)
@@ -128,6 +136,8 @@ def look_at_main(
             if zone is not None and step.source
         },
         undone=undone,
+        books=books,
+        waits=waiting_rows(observed, steps, books),
         short={key: words for step in observed.readable(asked) for key, words in short_days(step, observed, days)},
     )
 
@@ -205,7 +215,10 @@ def status_answer(found: FoundStatus) -> Answer:
         return Answer(parts=(*_before(found), Line("Nothing was published yet.")))
     lacks: list[Part] = [rejected_table(found.rejected), *_look_at_rejected(found)] if found.rejected else []
     lacks += [drift_table(found.drift)] if found.drift else []
-    needs = (*_damaged(found), *held_parts(found.held), *_undone_days(found), *_short_days(found), *_adopted(found))
+    needs = (
+        *(*_damaged(found), *held_parts(found.held), *_closed_days(found)),
+        *(*_undone_days(found), *_short_days(found), *_adopted(found)),
+    )
     parts = (*_before(found), *_unreadable(found), _summary(found), *needs, *lacks)
     sections = [*(_days(found, table) for table in found.chosen), *(_campaign(*each) for each in found.under_way)]
     return Answer(parts=parts, sections=tuple(sections))
@@ -312,6 +325,17 @@ def _undone_days(found: FoundStatus) -> Iterator[Grid]:
         yield Grid("rolled_back", ("table", "which days", "rolled back by", "what follows"), rows, title=title)
 
 
+def _closed_days(found: FoundStatus) -> Iterator[Grid]:
+    shown = [each for each in found.books.closings if any(map(each.concerns, found.statuses))]
+    if shown:
+        yield closed_grid(shown)
+    rows = [(table, day, count) for (table, day), count in sorted(found.waits.items()) if table in found.statuses]
+    if rows:
+        yield Grid(
+            "waiting", ("table", "day", "rows that wait"), rows, title="Received for closed days", groups=("table",)
+        )
+
+
 def _short_days(found: FoundStatus) -> Iterator[Grid]:
     rows = [(table, day, words) for (table, day), words in found.short.items()]
     if rows:
@@ -338,8 +362,11 @@ def _days(found: FoundStatus, table: str) -> Answer:
         content = state.content if state else None
         rows_in, code, checksum = (content.rows, content.code_version, content.checksum) if content else (None, "", "")
         origin = "of its own" if day in own else Id(state.publication) if state else ""
-        rows.append([day, _toned(cause), rows_in, code, origin, checksum])
-    columns = ("day", "status", "rows", "code", "publication", "checksum")
+        closing = found.books.closing(table, day)
+        rows.append([day, _toned(cause), closing.by if closing else "", rows_in, code, origin, checksum])
+    columns = ("day", "status", "closed by", "rows", "code", "publication", "checksum")
+    if not any(row[2] for row in rows):
+        columns, rows = (*columns[:2], *columns[3:]), [[*row[:2], *row[3:]] for row in rows]
     version = () if step.source else (Fact("current version", step.current),)
     return Answer(table, (*version, Grid("days", columns, rows, drop=("checksum", "code"))))
 

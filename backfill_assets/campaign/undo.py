@@ -37,6 +37,7 @@ from backfill_assets.lakehouse.records import (
 )
 from backfill_assets.lakehouse.timelines import CAMPAIGN
 from backfill_assets.model.declaration import Step
+from backfill_assets.publish.closed_days import Books, DaysClosed
 from backfill_assets.publish.holds import HeldDays, holding
 from backfill_assets.publish.promote import Again, main_moved, promote, silent
 from backfill_assets.publish.publisher import Conflict, Published
@@ -50,6 +51,7 @@ from backfill_assets.state.readers import naming_readers
 from backfill_assets.text import format_are, format_scope
 
 _NOBODY = RunInfo("")
+_MOVES = (UndoAction.PUT_BACK, UndoAction.RESTATE, UndoAction.WITHDRAW)
 
 
 @dataclass
@@ -85,6 +87,15 @@ class UndoAttempt:
         """Put back what can be put back, and restate the rest; raises if a day can be neither."""
         self._walk(self._restate)
         self._refuse_lost_files()
+
+    def require_open(self) -> None:
+        """Raises :class:`DaysClosed` before anything is staged again."""
+        publisher = self.lake.publisher
+        books = Books(publisher.log.head().state.books, publisher.declared)
+        moves = (each for each in self.days if each.action in _MOVES)
+        keys = [TableDay(name, each.day) for each in moves for name in self.lake.catalog.step(each.step).table_names]
+        if closed := {key: closing for key in keys if (closing := books.closing(*key))}:
+            raise DaysClosed("The rollback", closed)
 
     def _walk(self, restate: Callable[[StepUndo], None]) -> None:
         for step in self.lake.catalog.steps:
@@ -227,6 +238,7 @@ def plan_undo(lake: Lake, publication: str) -> UndoPlan:
     lake.publisher.recover()
     found = UndoAttempt(lake, undoable(lake.publisher, publication))
     found.look()
+    found.require_open()
     return found.plan
 
 
@@ -237,6 +249,8 @@ def undo(lake: Lake, publication: str, run: RunInfo, progress: Progress, *, reas
     moving, :class:`DaysFailed` if a day staged again fails its gates, :class:`InvalidRequest` if all is back already.
     """
     lake.publisher.recover()
+    if lake.publisher.log.head().state.books:
+        plan_undo(lake, publication)
     prepared = undoable(lake.publisher, publication)
     campaign = prepared.publication.provenance.campaign
     touched = {change.table: [day.day for day in change.days] for change in prepared.publication.tables}

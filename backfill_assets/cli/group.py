@@ -29,6 +29,8 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
         "diff": "Show what a plan or a timeline would change, day by day.",
         "approve": "Publish what a plan has staged: all tables at once.",
         "rollback": "Undo a publication or a plan: put back what was there before.",
+        "close": "Close days: nothing changes them until they are reopened.",
+        "reopen": "Reopen days that are closed: what waited for them is built.",
     },
     "Look": {
         "status": "Show which days are fresh, stale or missing.",

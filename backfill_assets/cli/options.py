@@ -52,6 +52,7 @@ def _one_table(text: str) -> str:
 
 
 DAYS = _Typed("A..B", complete_days, DayRange.parse)
+MONTH = _Typed("YYYY-MM", complete_days, DayRange.of_months)
 DAY = _Typed("YYYY-MM-DD", complete_days, parse_day)
 TABLE = _Typed("TABLE", complete_table, _one_table)
 TIMELINE = _Typed("NAME", complete_timeline, _by(ids.find_timeline))

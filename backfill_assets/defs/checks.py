@@ -67,7 +67,7 @@ def evaluations(
     if not day.is_there:
         for check in checks:
             yield verdict_of(day.table, check.name, str(day.day), nothing_left(day), {}, passed=True)
-        yield withdrawn(day.table, day.day, day.publication)
+        yield never_built(day) if day.closed_by else withdrawn(day.table, day.day, day.publication)
         return
     for check in checks:
         outcomes = check.outcomes(day.rules)
@@ -76,8 +76,8 @@ def evaluations(
             more = quality_metadata(day) if check is checks[0] and not day.publication else {}
             yield _evaluation(day, check, outcomes, target, more)
     if day.publication:
-        cause = day.held_by.cause if day.held_by else None
-        yield freshness(day.table, day.day, cause, day.publication, target)
+        why = day.closed_by.said.removeprefix("closed ") if day.closed_by else ""
+        yield freshness(day.table, day.day, day.stays, day.publication, target, why)
 
 
 def _evaluation(
@@ -149,6 +149,11 @@ def withdrawn(table: str, day: date, publication: str) -> dg.AssetCheckEvaluatio
     """Dagster cannot forget the materialization of one partition: its check says that nothing is there."""
     words = f"Nothing is published for this day since {publication} withdrew it. Build it again."
     return verdict_of(table, FRESH, str(day), words, {PUBLICATION: publication}, passed=False)
+
+
+def never_built(day: BuiltDay) -> dg.AssetCheckEvaluation:
+    words = f"Nothing is published for this day: it is {day.closed_by.said if day.closed_by else 'closed'}"
+    return verdict_of(day.table, FRESH, str(day.day), words, {}, passed=False, is_warning=True)
 
 
 def not_run(table: str, check: str, day: str, run: str, *, held_back: bool) -> dg.AssetCheckEvaluation:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from hashlib import sha256
 from typing import Any
@@ -36,6 +36,7 @@ def day_metadata(day: BuiltDay) -> dict[str, Any]:
         return {"dagster/partition_row_count": 0, "gates": nothing_left(day), "publication": day.publication}
     left_to = day.held_by.rollback if day.held_by else ""
     told = {"built over the rollback": day.rolled_back_by, "left to the rollback": left_to, "verified": day.verified}
+    told["closed"] = day.closed_by.said.removeprefix("closed ") if day.closed_by else ""
     accounting = ", ".join(f"{name} {count:,}" for name, count in _accounting(day).items())
     return {
         "dagster/partition_row_count": day.rows,
@@ -132,6 +133,8 @@ def gates_summary(day: BuiltDay) -> str:
 
 
 def nothing_left(day: BuiltDay) -> str:
+    if day.closed_by:
+        return f"nothing to judge: it was never built, and is {day.closed_by.said}"
     return f"nothing to judge: {day.publication} withdrew the day"
 
 
@@ -202,24 +205,27 @@ def plain_failure(error: BackfillError, metadata: Mapping[str, Any] | None = Non
 
 
 def warnings(result: BuildResult) -> Iterator[str]:
-    """Days outside the run that got late rows; rolled-back days that were built again, or that a repair left."""
+    """Days that got late rows, that were rolled back and built again or left, and that are closed."""
     for table, late in result.appended_elsewhere.items():
         if late:
             where = format_ranges(late)
             yield f"{table}: late rows were appended to {where}. What was built from those days is stale."
-    again: dict[tuple[str, str], list[date]] = {}
-    left: dict[tuple[str, str], list[date]] = {}
-    for day in result.days:
-        if day.rolled_back_by:
-            again.setdefault((day.table, day.rolled_back_by), []).append(day.day)
-        if day.held_by:
-            left.setdefault((day.table, day.held_by.rollback), []).append(day.day)
-    for (table, rollback), days in again.items():
+    for (table, rollback), days in _grouped(result, lambda day: day.rolled_back_by).items():
         back = format_ranges(days)
         yield f"{table}: {back} had been rolled back by {rollback}; this run has built and published them again."
-    for (table, rollback), days in left.items():
+    for (table, rollback), days in _grouped(result, lambda day: day.held_by.rollback if day.held_by else "").items():
         held = format_ranges(days)
         yield f"{table}: {held} had been rolled back by {rollback}, and this repair leaves them so."
+    for (table, said), days in _grouped(result, lambda day: day.closed_by.said if day.closed_by else "").items():
+        yield f"{table}: {format_ranges(days)} is {said}. This run leaves it as it is."
+
+
+def _grouped(result: BuildResult, by: Callable[[BuiltDay], str]) -> dict[tuple[str, str], list[date]]:
+    found: dict[tuple[str, str], list[date]] = {}
+    for day in result.days:
+        if why := by(day):
+            found.setdefault((day.table, why), []).append(day.day)
+    return found
 
 
 def table_line(table: str, built: Sequence[BuiltDay]) -> str:

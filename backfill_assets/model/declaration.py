@@ -406,6 +406,8 @@ class Step:
     """Whether each landed day has a ``_control.json`` (check ``as_sent``)."""
     rejected_to: str = ""
     """The topic that is sent each event that is quarantined."""
+    closed: DayRange | None = None
+    """Days that nothing is published to."""
 
     @property
     def name(self) -> str:

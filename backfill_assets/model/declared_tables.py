@@ -5,13 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import date
+from datetime import date, timedelta
 from typing import TYPE_CHECKING, ClassVar, TypeVar, cast, get_args
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from backfill_assets.days import Cadence
+from backfill_assets.days import Cadence, DayRange
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.model.contract import Contract, columns_with, declared_types
 from backfill_assets.model.dataset import Dataset
@@ -82,6 +82,8 @@ class DeclaredTables(ABC):
     owners: tuple[str, ...]
     first_day: date
     unusual_beyond: float | None = 6.0
+    closed_before: date | None = None
+    """Nothing is published to earlier days, of any of its tables but those that take rows in."""
     is_declaration: ClassVar[bool] = True
     """Arguments of its methods are no logic, see :mod:`backfill_assets.model.logic`."""
     _steps: dict[type[Contract], Step] = field(default_factory=dict, init=False, repr=False)
@@ -97,6 +99,7 @@ class DeclaredTables(ABC):
         rules: tuple[DayRule, ...] = (),
         totals: tuple[str, ...] = (),
         groups: tuple[str, ...] = (),
+        closed_before: date | None = None,
     ) -> Callable[[C], C]:
         """Declare a table by its contract, whose docstring describes it; its name begins with the layer."""
 
@@ -111,7 +114,7 @@ class DeclaredTables(ABC):
                 totals=totals,
                 groups=groups,
             )
-            self._steps[contract] = Step((table,), cadence=cadence)
+            self._steps[contract] = Step((table,), cadence=cadence, closed=self._closed(closed_before))
             return contract
 
         return declare
@@ -155,7 +158,13 @@ class DeclaredTables(ABC):
 
     def _declared(self, first: tuple[Step, ...], beyond: float | None) -> tuple[Step, ...]:
         steps = (*first, *(_with_origins(step) for step in self._steps.values()))
+        steps = tuple(each if each.is_origin or each.closed else replace(each, closed=self._closed()) for each in steps)
         return tuple(replace(s, tables=tuple(replace(t, unusual_beyond=beyond) for t in s.tables)) for s in steps)
+
+    def _closed(self, before: date | None = None) -> DayRange | None:
+        """A table is closed as long as its dataset, or longer."""
+        end = max(filter(None, (before, self.closed_before)), default=self.first_day)
+        return DayRange(self.first_day, end - timedelta(days=1)) if end > self.first_day else None
 
     def _step_of(self, contract: type[Contract]) -> Step:
         if contract not in self._steps:

@@ -13,6 +13,9 @@ LATE_ROWS = "late_rows"
 Beyond = Literal["rebuild", "quarantine", "ask"]
 """Built like others, rejected, or left to a person."""
 
+WAITING = ("waiting", "waiting_hash_sum")
+"""Metrics: what raw has received since a closed day was built; watchdogs add them to what they measure."""
+
 
 @dataclass(frozen=True)
 class Lateness:

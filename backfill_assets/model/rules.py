@@ -23,7 +23,7 @@ from backfill_assets.model.declaration import (
     Source,
 )
 from backfill_assets.model.deletion import DELETED, DELETED_HASHES
-from backfill_assets.model.lateness import LATE_ROWS
+from backfill_assets.model.lateness import LATE_ROWS, WAITING
 from backfill_assets.model.measure import ContentHash, exact_sum
 from backfill_assets.model.placement import ON_ARRIVAL_DAY
 from backfill_assets.text import format_count
@@ -147,7 +147,9 @@ def _accounting(facts: DayFacts, raw: str, **parts: tuple[str, str, str]) -> Gat
     rows = {kind: facts.count(metric, table) for kind, (table, metric, _) in parts.items()}
     hashes = sum(facts.count(metric, table) for table, _, metric in parts.values())
     deleted, deleted_hashes = (int(facts.of(raw).get(metric) or 0) for metric in (DELETED, DELETED_HASHES))
-    rows, hashes = rows | ({"deleted": deleted} if deleted else {}), hashes + deleted_hashes
+    waiting, waiting_hashes = (int(facts.of(raw).get(metric) or 0) for metric in WAITING)
+    rows |= {kind: count for kind, count in (("deleted", deleted), ("waiting", waiting)) if count}
+    hashes += deleted_hashes + waiting_hashes
     received, received_hashes = (facts.count(metric, raw) for metric in _RECEIVED)
     equation = " + ".join(f"{count} {kind}" for kind, count in rows.items())
     return GateFinding(

@@ -9,6 +9,7 @@ Logs are read first, and the plan is made from that without an engine. A moved b
 - ``inputs``: what is read and not rebuilt.
 - ``basis``: what it was computed from, and what moved.
 - ``preflight``: what blocks it or calls for care.
+- ``closed``: closed days, left out.
 - ``cost``: rows, time, money.
 - ``waves``: canary, pilot, half, all.
 - ``expectations``: the language of expected changes.

@@ -27,6 +27,7 @@ from backfill_assets.plan.inputs import planned_boundaries
 from backfill_assets.plan.make import make_plan
 from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest, Scope, days_of
 from backfill_assets.plan.situation import Machine, PlanContext
+from backfill_assets.publish.closed_days import closed_text
 from backfill_assets.publish.log import PublicationLog
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.rebuild.changed_files import compare_days
@@ -220,12 +221,23 @@ def require_carried_out(settings: Settings, catalog: Catalog, plan: Plan, *, sta
     if started:
         return
     _look_at_tables_of_others(settings, Storage(str(settings.lakehouse)), catalog, plan.asked.target)
-    moved = _drift(settings, plan, observe_context_of(settings, catalog, plan))
-    if moved:
+    now = observe_context_of(settings, catalog, plan)
+    require_open_days(plan, now)
+    if moved := _drift(settings, plan, now):
         raise InvalidRequest(
             f"What {plan.id} was computed from has moved: {'; '.join(moved.lines()[:3])}.",
             hint=f"Plan again: {plan.command()}",
         )
+
+
+def require_open_days(plan: Plan, now: PlanContext) -> None:
+    """Raise :class:`InvalidRequest` if days of ``plan`` were closed since it was made."""
+    for step in rebuilt_steps(plan):
+        if closed := now.books.closings_of(step.tables, step.days):
+            said = closed_text({TableDay(step.name, day): closing for day, closing in closed.items()})
+            raise InvalidRequest(
+                f"{said}, and {plan.id} would rebuild it.", hint=f"Plan again, without it: {plan.command()}"
+            )
 
 
 def _drift(settings: Settings, plan: Plan, now: PlanContext) -> PlanDrift:

@@ -13,11 +13,13 @@ from backfill_assets.lakehouse.main_table import schema_problems
 from backfill_assets.model.current_versions import gone_text, gone_version
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import missing_inputs, reading, tables_as_of
+from backfill_assets.plan.closed import closed_findings
 from backfill_assets.plan.inputs import PlanInputs
 from backfill_assets.plan.records import PlanFinding, PlannedStep, PlanRequest, Scope, as_ranges
 from backfill_assets.plan.scope import RebuildScope
 from backfill_assets.plan.situation import PlanContext
 from backfill_assets.rebuild.decide import AS_PUBLISHED, published_days
+from backfill_assets.state.closed import waiting_rows
 from backfill_assets.state.diagnosis import Cause, in_a_word
 from backfill_assets.state.edited_logic import EditedLogic
 from backfill_assets.text import format_ranges
@@ -92,6 +94,16 @@ def edited_in_place(steps: Iterable[PlannedStep], edited: Sequence[EditedLogic])
         for each in (each for each in edited if each.step == step.name):
             if step.kind == "rebuild" and step.version in ("", AS_PUBLISHED, each.version):
                 yield finding("stops", Cause.EDITED_LOGIC.value, f"{each}.", each.next_step, each.step, each.days)
+
+
+def _closed_days(seen: Preflight) -> Iterator[PlanFinding]:
+    """A plan with nothing but closed days is not carried out."""
+    situation, nothing_else = seen.situation, not any(seen.planned_days())
+    waits = waiting_rows(situation.observed, situation.steps, situation.books) if seen.chosen.closed else {}
+    for step in (step for step in situation.steps if step.name in seen.chosen.closed):
+        whys = seen.chosen.closed[step.name]
+        shut = situation.books.closings_of(step.table_names, whys)
+        yield from closed_findings(step.name, whys, shut, waits, nothing_else=nothing_else)
 
 
 def _source_days(seen: Preflight) -> Iterator[PlanFinding]:
@@ -226,6 +238,7 @@ _CHECKS = (
     _days_asked_for,
     _gone_versions,
     _edited_logic,
+    _closed_days,
     _source_days,
     _inputs_published,
     _inputs_sound,

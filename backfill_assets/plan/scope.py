@@ -54,6 +54,8 @@ class RebuildScope:
     """Days of ``needed`` that may not be absent; days of a look back may."""
     filled: Filled = field(default_factory=dict)
     """Days with rows of tables read by ``AsOf``, after the plan."""
+    closed: Mapping[str, Mapping[date, Cause]] = field(default_factory=dict)
+    """Days that are left out because they are closed, and why they would be built, by step."""
     _reads: dict[str, dict[str, set[date]]] = field(default_factory=dict)
 
     @cached_property
@@ -81,9 +83,10 @@ def choose(asked: PlanRequest, situation: PlanContext) -> RebuildScope:
     if asked.scope in (Scope.WHOLE, Scope.SOURCE):
         given |= _obtainable(situation, needed, demanded)
     statuses = day_statuses(situation.steps, situation.observed, _reach(situation, given, needed))
-    reasons = _Reasoning(asked, situation, target, given, statuses).by_step()
-    reasons = {name: found for name, found in reasons.items() if found}
-    return RebuildScope(target, periods, reasons, statuses, needed, demanded, _filled(situation, reasons))
+    reasoning = _Reasoning(asked, situation, target, given, statuses)
+    reasons = {name: found for name, found in reasoning.by_step().items() if found}
+    filled, closed = _filled(situation, reasons), reasoning.closed
+    return RebuildScope(target, periods, reasons, statuses, needed, demanded, filled, closed)
 
 
 def _filled(situation: PlanContext, reasons: Mapping[str, Reasons]) -> Filled:
@@ -137,6 +140,7 @@ class _Reasoning:
     given: Days
     statuses: Statuses
     rebuilt: dict[str, set[date]] = field(default_factory=dict)
+    closed: dict[str, dict[date, Cause]] = field(default_factory=dict)
 
     def by_step(self) -> dict[str, Reasons]:
         there = Presence(published_days(self.situation.observed.states))
@@ -173,7 +177,14 @@ class _Reasoning:
                 return Cause.ADOPTED if asked else None
             return Cause.INPUT_REBUILT if day in again else otherwise
 
-        return {day: status or fresh(day) for day, status in worst.items()}
+        return self.without_closed(step, {day: status or fresh(day) for day, status in worst.items()})
+
+    def without_closed(self, step: Step, reasons: Reasons) -> Reasons:
+        """Closed days stay as they are, and so do their readers."""
+        shut = self.situation.books.closings_of(step.table_names, reasons)
+        if left := {day: why for day, why in reasons.items() if day in shut and why is not None}:
+            self.closed[step.name] = left
+        return {day: None if day in left else why for day, why in reasons.items()}
 
     def waiting(self, step: Step, day: date) -> Cause | None:
         absent = Cause.MISSING if self.situation.observed.content(TableDay(step.name, day)) is None else None

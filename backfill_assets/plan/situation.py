@@ -6,12 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from decimal import Decimal
+from functools import cached_property
 
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.campaign_journal import JournalEntry
 from backfill_assets.landing.zone import LandedDay
 from backfill_assets.model.declaration import Step
 from backfill_assets.plan.records import Plan
+from backfill_assets.publish.closed_days import Books
+from backfill_assets.state.closed import books_of
 from backfill_assets.state.edited_logic import EditedLogic
 from backfill_assets.state.observed import LogView
 
@@ -47,6 +50,10 @@ class PlanContext:
     edited: Sequence[EditedLogic] = ()
     machine: Machine = Machine()
     rollback_window_days: int = 30
+
+    @cached_property
+    def books(self) -> Books:
+        return books_of(self.observed, self.steps, self.now)
 
     @property
     def today(self) -> date:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 from backfill_assets.days import DayRange, TableDay, contiguous
 from backfill_assets.errors import InvalidRequest
@@ -13,10 +13,12 @@ from backfill_assets.landing.zone import LandedSource
 from backfill_assets.model.current_versions import require_current
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import Days, earlier_days, expand_tables, reading, steps_of, walk_downstream
+from backfill_assets.plan.closed import without_closed
 from backfill_assets.plan.preflight import edited_in_place, finding
 from backfill_assets.plan.records import PlanFinding, PlannedStep, as_ranges
 from backfill_assets.plan.scope import planned_step, worst_status
 from backfill_assets.rebuild.decide import AS_PUBLISHED, published_days, rolled_back
+from backfill_assets.state.closed import books_of, waiting_rows
 from backfill_assets.state.diagnosis import Cause
 from backfill_assets.state.edited_logic import EditedLogic
 from backfill_assets.state.observed import LogView
@@ -90,7 +92,10 @@ def plan_run(
     as_published = asked.version == AS_PUBLISHED
     current = day_statuses(steps, observed, reached, as_published=as_published, versions=named)
     published = day_statuses(steps, observed, reached, as_published=True) if later or earlier else current
+    books = books_of(observed, steps, datetime(today.year, today.month, today.day, tzinfo=UTC))
+    waits = waiting_rows(observed, steps, books)
     planned: list[PlannedStep] = []
+    left: list[PlanFinding] = []
     rebuilt: dict[str, set[date]] = {}
     for step in steps_of(steps, tables):
         if asked.version is None:
@@ -101,11 +106,14 @@ def plan_run(
         again = _with_rebuilt_inputs(step, asked, observed, own, along, rebuilt)
         files = landed(step.name).waiting({*own, *along}) if step.source else {}
         update = {"later": as_ranges(after), "earlier": as_ranges(before)}
-        planned.append(_plan_step(step, asked, observed, own, along, again, files).model_copy(update=update))
+        each, said = without_closed(_plan_step(step, asked, observed, own, along, again, files), books, waits)
+        planned.append(each.model_copy(update=update))
+        left += said
         # Forced days give the same rows: their readers need no rebuild.
         changing = {day for day, why in planned[-1].why.items() if why is not Cause.ASKED_FOR}
         rebuilt |= dict.fromkeys(step.table_names, changing)
     findings = [
+        *left,
         *edited_in_place(planned, edited),
         *rolled_back_before(planned, observed.states, rollbacks),
         *_not_taken_in(steps, tables, asked.days, landed, today),

@@ -1,6 +1,6 @@
 """The publication protocol: staged days become main's, in all tables or in none.
 
-PREPARE reads the log, then the tables, then appends on that same version of the log. ``PublicationRefused`` is
+PREPARE reads the log, then the tables, then appends on that version. ``PublicationRefused`` is
 for good; after ``CommitRefused`` the entry stays open; ``LakehouseBusy``: too many lost races.
 
 How do days come into main?
@@ -10,6 +10,7 @@ How do days come into main?
 - ``finish``: FINISH (commit, or fence and put back) and CLOSE.
 - ``pinned``: what readers, builds and PREPARE look at.
 - ``torn_days``: refuses days made of other inputs.
+- ``closed_days``, ``books``: refuse closed ones.
 - ``holds``: leases on days for a cut-over.
 - ``unreadable``: such tables, with remedies.
 - ``crash_points``: where tests kill.
@@ -18,7 +19,7 @@ Where does the log keep it?
 
 - ``log``, ``head``: the table; what each commit carries.
 - ``rows``, ``files``, ``past``: columns, files and past. ``readers_file``: views.
-- ``fold``: old entries share files.
+- ``fold``: entries share files.
 
 Before-images are kept for the rollback window (``settings``).
 

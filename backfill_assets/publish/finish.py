@@ -20,6 +20,7 @@ from backfill_assets.lakehouse.records import Outcome, Prepared, Publication
 from backfill_assets.lakehouse.retry import Retry
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publish import readers_file
+from backfill_assets.publish.closed_days import NOTHING_DECLARED, Declared
 from backfill_assets.publish.crash_points import COMMITTED, FENCED, RESTORED, CrashPoint, Reached, nowhere
 from backfill_assets.publish.log import Head, OpenEntry, PublicationLog, entry_sequence
 from backfill_assets.publish.rows import Row, aborted_by_hand_row, aborting_rows, closed_rows
@@ -43,6 +44,8 @@ class Finish:
         self.retention_days = retention_days
         self.log = PublicationLog(storage)
         self.reached = reached
+        self.declared: Declared = NOTHING_DECLARED
+        """What the declarations of its tables say of closed days."""
         self._handles: dict[str, DeltaTable] = {}
 
     def finish(self, publication: str) -> Outcome:

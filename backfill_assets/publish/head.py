@@ -17,17 +17,20 @@ from pydantic import Field as ModelField
 
 from backfill_assets.errors import LakehouseUnusable
 from backfill_assets.lakehouse.records import CurrentVersion, Outcome, Prepared, Publication, Record
+from backfill_assets.publish import closed_days
+from backfill_assets.publish.closed_days import BookEntry
 from backfill_assets.publish.files import ENTRIES, LOG_TABLE, LogFiles, among
 from backfill_assets.publish.rows import Row
 
-FORMAT = 2
-"""Raised by what older processes would misread: 2 has days' origins."""
+FORMAT, WITHOUT_CLOSED_DAYS = 3, 2
+"""Raised by what older processes would misread: 2 has days' origins, 3 closed days, while there are some."""
 TURN = timedelta(seconds=10)
 _REMEMBERED_OUTCOMES = 64
 _REBUILT = "-rebuilt.parquet"
 """Suffix of names of files that do not exist: their content is read from the rows."""
 _COLUMNS = ["sequence", "event", "publication", "outcome", "detail", "at"]
-_EVENTS = ("prepared", "aborting", "closed", "delivered", "reclaiming", "reclaimed", "pinned")
+BOOKS, BOOKS_ASKED = "books", "books asked"
+_EVENTS = ("prepared", "aborting", "closed", "delivered", "reclaiming", "reclaimed", "pinned", BOOKS, BOOKS_ASKED)
 Entry = TypeVar("Entry")
 
 
@@ -64,7 +67,11 @@ class HeadState(Record):
     """Steps that are absent use their declared version."""
     released: Mapping[str, str] = ModelField(default_factory=dict, exclude_if=not_)
     """The publication that gave a table back: nothing is published to the table until it is adopted again."""
-    format: int = FORMAT
+    books: tuple[BookEntry, ...] = ModelField(default=(), exclude_if=not_)
+    """What closes days, oldest first."""
+    books_asked: tuple[BookEntry, ...] = ModelField(default=(), exclude_if=not_)
+    """What waits for another person's word."""
+    format: int = WITHOUT_CLOSED_DAYS
 
     def news_of(self, tables: Collection[str]) -> tuple[object, ...]:
         """Equal values mean that no publication touched ``tables`` in between."""
@@ -147,6 +154,22 @@ class HeadState(Record):
         """Oldest first; a clock that is ahead gets one turn."""
         return {id: until for id, until in self.turns.items() if now < until <= now + TURN}
 
+    def with_books(self, entries: Iterable[BookEntry]) -> HeadState:
+        """Days are closed or reopened; what was asked for is then answered."""
+        books, asked = self.books, self.books_asked
+        for entry in entries:
+            books = closed_days.after(books, entry)
+            asked = tuple(each for each in asked if not each.is_about(entry))
+        return self._with_books(books, asked)
+
+    def asking_for(self, entry: BookEntry) -> HeadState:
+        return self._with_books(self.books, (*self.books_asked, entry))
+
+    def _with_books(self, books: tuple[BookEntry, ...], asked: tuple[BookEntry, ...]) -> HeadState:
+        """Older processes would publish to closed days: they are kept out while there are any."""
+        kept_out = FORMAT if books or asked else WITHOUT_CLOSED_DAYS
+        return self._with(books=books, books_asked=asked, format=kept_out)
+
     def _with(self, **changes: object) -> HeadState:
         return self.model_copy(update=changes)
 
@@ -176,7 +199,7 @@ def parse_head(text: str) -> HeadState:
             f" knows format {FORMAT}.",
             hint="Stop this process, install the newer version, and start it again. Nothing was changed.",
         )
-    return HeadState.model_validate_json(text).model_copy(update={"format": FORMAT})
+    return HeadState.model_validate_json(text).model_copy(update={"format": max(found, WITHOUT_CLOSED_DAYS)})
 
 
 # ------------------------------------------------------------------ the head, computed from the rows
@@ -216,6 +239,9 @@ def _after(state: HeadState, row: Row, file: str) -> HeadState:
             after = state.delivering(id)
         case "reclaiming":
             after = state.intending(id, file)
+        case "books" | "books asked":
+            entries = [BookEntry.model_validate(each) for each in json.loads(detail)]
+            after = state.with_books(entries) if row["event"] == BOOKS else state.asking_for(*entries)
         case _:
             after = state.reclaiming_done(id)
     return after

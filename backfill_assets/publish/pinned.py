@@ -26,6 +26,7 @@ from backfill_assets.lakehouse.delta_log import (
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.records import Before, DayChange, DayContent, DayState, Expected, InputRead, logical_of
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.publish.closed_days import Closings
 from backfill_assets.publish.log import Entry, Head, PublicationLog
 from backfill_assets.publish.unreadable import Unreadable, read_or_say
 
@@ -118,6 +119,8 @@ class Pin:
     expected: Mapping[TableDay, Expected]
     inputs: Mapping[str, InputRead]
     states: States
+    closings: Closings = ()
+    """What closes days, at the same entry of the log."""
 
     def content(self, key: TableDay) -> DayContent | None:
         state = self.states.get(key)

@@ -28,6 +28,8 @@ from backfill_assets.lakehouse.records import (
 )
 from backfill_assets.lakehouse.retry import Retry, warn
 from backfill_assets.lakehouse.torn_commit import drop_torn_commit
+from backfill_assets.publish.books import say_declared
+from backfill_assets.publish.closed_days import Books, require_open
 from backfill_assets.publish.crash_points import CrashPoint
 from backfill_assets.publish.finish import Finish
 from backfill_assets.publish.log import Head, HeadState, OpenEntry
@@ -101,6 +103,7 @@ class Publisher(Finish):
             {key: each for of_table in expected for key, each in of_table.items()},
             {table: look.input(table, days, exact=table in wholly) for table, days in reads.items()},
             look.states,
+            look.head.state.books,
         )
 
     def _look(self, writes: Iterable[str], reads: Iterable[str], also: Iterable[str]) -> Look:
@@ -168,10 +171,11 @@ class Publisher(Finish):
             head = self._head_in_turn(publication)
             if publication.id in head.state.open or publication.id in head.state.outcomes:
                 return None
-            if self._finish_blocking(head.state, touched, read_by):
+            if say_declared(self, head) or self._finish_blocking(head.state, touched, read_by):
                 retry.lost("other publications of its tables are under way")
                 continue
-            news = (head.state.news_of(tables), head.state.reclaimed, _current_of(publication, head.state))
+            state = head.state
+            news = (state.news_of(tables), state.reclaimed, _current_of(publication, state), state.books)
             if rows is None or news != as_of:
                 completed = publication if head.version == readers.as_of else readers.completed(publication)
                 checked = read_afresh(retry.what, partial(self._check, completed, head))
@@ -189,6 +193,7 @@ class Publisher(Finish):
 
     def foresee(self, publication: Publication) -> Conflict | None:
         head = self.log.head()
+        require_open(publication, Books(head.state.books, self.declared))
         mains = {change.table: self._open(head, change, self.retention_days) for change in publication.tables}
         return self._conflict_of(publication, Look.at(self.log, head, mains, publication.reads))
 
@@ -199,6 +204,7 @@ class Publisher(Finish):
             return None
         if publication.kind != "adopt":
             require_ours(head.state.released, publication.writes)
+        require_open(publication, Books(head.state.books, self.declared))
         self.reached(CrashPoint.TABLES_READ, publication.id)
         look = Look.at(self.log, head, mains, publication.reads)
         moved = self._conflict_of(publication, look)

@@ -153,7 +153,7 @@ class Adoption:
         if not writers or self.writers_stopped:
             return []
         last = f"others wrote to it within {QUIET.total_seconds() / 3600:.0f} hours, the last time: {writers[0]}"
-        return [f"{last} (stop them, also their VACUUM, and say so: --writers-stopped)"]
+        return [f"{last} (stop them, also their VACUUM, and say so: BACKFILL_WRITERS=stopped)"]
 
     def read(self, storage: Storage, name: str) -> TableToAdopt:
         return read_table_to_adopt(
@@ -246,7 +246,7 @@ class _TakingOver:
             f"{table}: others have written to it, looking again",
             LakehouseBusy(
                 f"Others keep writing to {self.adoption.lake.storage.uri(table)}: {by.reasons[0]}.",
-                hint=f"Stop them, then go on: backfill adopt {table} --writers-stopped",
+                hint=f"Stop them, then go on: BACKFILL_WRITERS=stopped backfill adopt {table}",
             ),
         )
 

@@ -39,6 +39,8 @@ class Followed:
     left: Mapping[date, str] = field(default_factory=dict)
     read: Mapping[str, InputRead] = field(default_factory=dict)
     """What it was made of."""
+    closed: Mapping[date, str] = field(default_factory=dict)
+    """Days whose new rows wait, by who closed them and why."""
 
     @property
     def held_back(self) -> tuple[HeldBack, ...]:
@@ -48,6 +50,7 @@ class Followed:
         parts = [str(step) for step in self.steps]
         parts += [f"{each.table} {each.day} is held back: {each.why}" for each in self.held_back]
         parts += [f"{day} is left for the next time: {why}" for day, why in self.left.items()]
+        parts += [f"{day} is {why}: its new rows wait" for day, why in self.closed.items()]
         return "; ".join(parts)
 
 
@@ -87,7 +90,9 @@ class FollowBuild:
                 build.close_timelines()
         last = self.walks[-1]
         read = last.growing.pin.inputs if last.growing else {}
-        done = Followed(published.publication if published else "", tuple(last.done), self.left, read)
+        steps = tuple(last.done)
+        closed = {day: closing.said for step in reversed(steps) for day, closing in step.build.closed.items()}
+        done = Followed(published.publication if published else "", steps, self.left, read, closed)
         self.progress(str(done))
         return done
 

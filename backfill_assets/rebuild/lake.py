@@ -23,6 +23,7 @@ from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.current_versions import Switches, with_current
 from backfill_assets.model.declaration import Step
+from backfill_assets.publish.closed_days import Declared
 from backfill_assets.publish.holds import LONGEST_WAIT_SECONDS, DaysOf, wait_for_holds
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.rebuild.environment import git_commit, require_clean_tree
@@ -44,6 +45,9 @@ class Lake:
     spark: Callable[[], SparkSession]
     token_key_file: str
     refuse_dirty_tree: bool = False
+
+    def __post_init__(self) -> None:
+        self.publisher.declared = Declared.of(self.catalog.steps)
 
     def of_another_thread(self) -> Lake:
         """Delta handles, and what was read of the log, are of one thread."""

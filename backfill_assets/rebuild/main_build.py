@@ -10,7 +10,7 @@ from functools import cached_property
 
 from backfill_assets import clock
 from backfill_assets.days import TableDay
-from backfill_assets.lakehouse.records import DayContent, Publication, content_in
+from backfill_assets.lakehouse.records import DayContent, DayState, Publication, content_in
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.refinement import Refinement
 from backfill_assets.publish.holds import HOLD_SECONDS, LONGEST_WAIT_SECONDS, holding
@@ -126,9 +126,10 @@ class MainBuild:
             held = {staged.table: staged for staged in build.staged.get(day, [])}
             inputs = build.input_versions(day)
             for key in (TableDay(table, day) for table in build.tables):
-                found = BuiltDay.from_log(states[key], versions, inputs, reused=not held, staged=held.get(key.table))
+                state = states.get(key) or DayState(*key, "", -1, "", None)  # closed, and never built
+                found = BuiltDay.from_log(state, versions, inputs, reused=not held, staged=held.get(key.table))
                 told = replace(found, rolled_back_by=back.get(key, ""), verified=self.verified.get(key, ""))
-                built.append(replace(told, held_by=build.held.get(day)))
+                built.append(replace(told, held_by=build.held.get(day), closed_by=build.closed.get(day)))
         return built
 
     def rolled_back(self) -> dict[TableDay, str]:

@@ -14,9 +14,11 @@ from backfill_assets.errors import GateFailed
 from backfill_assets.lakehouse.campaign_reports import ByPerson
 from backfill_assets.lakehouse.records import DayState, Provenance
 from backfill_assets.model.declaration import Metric, RuleOutcome
+from backfill_assets.state.diagnosis import Cause
 from backfill_assets.text import format_are, format_count
 
 if TYPE_CHECKING:
+    from backfill_assets.publish.closed_days import BookEntry
     from backfill_assets.rebuild.stage import StagedTableDay
     from backfill_assets.state.rolled_back import Undo
 
@@ -119,10 +121,19 @@ class BuiltDay:
     """The rollback that this build has published over."""
     held_by: Undo | None = None
     """The rollback that a repair has left it to, stale as it is."""
+    closed_by: BookEntry | None = None
+    """Somebody has closed it, and it stays as it is."""
     is_there: bool = True
-    """False if that rollback has taken it away."""
+    """False if that rollback has taken it away, or if it is closed and was never built."""
     verified: str = ""
     """``equal to a whole rebuild``, or how it differed."""
+
+    @property
+    def stays(self) -> Cause | None:
+        """Why it was not built, stale as it is."""
+        if self.closed_by is not None:
+            return Cause.CLOSED
+        return self.held_by.cause if self.held_by else None
 
     @classmethod
     def from_log(

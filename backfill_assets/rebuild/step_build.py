@@ -27,6 +27,7 @@ from backfill_assets.lakehouse.records import (
 from backfill_assets.lakehouse.timelines import AdoptedFrom, StagedDay, Timeline
 from backfill_assets.model.declaration import Step, Version
 from backfill_assets.model.graph import made_of
+from backfill_assets.publish.closed_days import BookEntry
 from backfill_assets.publish.publisher import Conflict, Pin
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.decide import Decision
@@ -61,6 +62,8 @@ class StepBuild:
     """The place has them from these inputs already, or a rollback holds them."""
     held: dict[date, Undo] = field(default_factory=dict)
     """Of those that are kept: a person has rolled them back, and this is a repair."""
+    closed: dict[date, BookEntry] = field(default_factory=dict)
+    """Of those that are kept, as they are or unbuilt: somebody has closed them."""
     from_main: dict[date, Pin] = field(default_factory=dict)
     """Main has them and the place does not: files are reused by name."""
     timelines: dict[str, Timeline] = field(default_factory=dict)
@@ -113,6 +116,7 @@ class StepBuild:
         self.versions |= found.versions
         self.kept |= dict.fromkeys(found.days(Decision.KEEP), found.pin)
         self.held |= found.held
+        self.closed |= found.closed
         self.from_main |= dict.fromkeys(found.days(Decision.TAKE), found.pin)
         self.hold_back_without_inputs(found)
         self.report_cut_periods([day for day in days if day not in self.kept and day not in self.from_main], found)
@@ -396,7 +400,7 @@ class StepBuild:
 
     def forget(self, days: Iterable[date]) -> None:
         for day in days:
-            for decided in (self.staged, self.kept, self.held, self.from_main, self.versions):
+            for decided in (self.staged, self.kept, self.held, self.closed, self.from_main, self.versions):
                 decided.pop(day, None)
             self.grown.discard(day)
 

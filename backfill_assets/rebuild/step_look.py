@@ -7,10 +7,12 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import TYPE_CHECKING
 
+from backfill_assets import clock
 from backfill_assets.days import TableDay
 from backfill_assets.lakehouse.records import DayContent, is_adopted
 from backfill_assets.model.declaration import Step, Version
 from backfill_assets.model.graph import Filled, missing_inputs
+from backfill_assets.publish.closed_days import BookEntry, Books, with_declared
 from backfill_assets.publish.pinned import Pin, States
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.quality import gates
@@ -85,6 +87,8 @@ class StepDecision:
     """Why days cannot be extended; empty if their version never can be."""
     held: Mapping[date, Undo] = field(default_factory=dict)
     """Days that would be built, and stay because a person has rolled them back."""
+    closed: Mapping[date, BookEntry] = field(default_factory=dict)
+    """Days that would be built, and stay because somebody has closed them."""
 
     def days(self, *decisions: Decision) -> list[date]:
         return [day for day, decision in self.decided.items() if decision in decisions]
@@ -110,8 +114,8 @@ class StepLooking:
             pin = self.publisher.pin(writes={name: list(days) for name in tables}, reads=reads, also=looked_at)
         periods = {day for start in days for day in step.cadence.period(start)}
         overlay = self.place.seen({name: periods.union(reads.get(name, ())) for name in {*reads, *looked_at}})
-        undone = self.undone(days, pin)
-        gone = decide.undeclared(step, undone, pin.states)
+        undone, closed = self.undone(days, pin), self.closed(days, pin)
+        gone = decide.undeclared(step, undone.keys() | closed.keys(), pin.states)
         versions = self.asked.versions_of([day for day in days if day not in gone], self.states_shown(days, pin))
         below = overlay.without(tables)
         seen = below.over(pin)
@@ -121,7 +125,8 @@ class StepLooking:
         for day in filter(self.is_laid, same):
             missing.pop(day, None)  # laid here as it is, even if an input was not there yet
         held = {day: undo for day, undo in undone.items() if day not in same}
-        stays = self.adopted(days, pin).difference(forced) | undone.keys()
+        shut = {day: closing for day, closing in closed.items() if day not in same.difference(forced)}
+        stays = self.adopted(days, pin).difference(forced) | undone.keys() | closed.keys()
         other = {day: version for day, version in versions.items() if day not in same | stays}
         gains, whole = self.growing.look(step, other, seen) if self.growing else ({}, {})
         decided = dict.fromkeys(stays, Decision.KEEP)
@@ -133,8 +138,8 @@ class StepLooking:
             decided[day] = decide.decide(
                 fingerprint, here[day], main, forced=day in forced, blocked=out, grows=day in gains
             )
-        by = {day: version for day, version in versions.items() if day not in held}
-        return StepDecision(seen, below, by, wanted, decided, missing, gains, whole, held)
+        by = {day: version for day, version in versions.items() if day not in held and day not in shut}
+        return StepDecision(seen, below, by, wanted, decided, missing, gains, whole, held, shut)
 
     def days_read(self, days: Sequence[date]) -> dict[str, set[date]]:
         """By any version that may be needed: only the pin shows which."""
@@ -153,6 +158,12 @@ class StepLooking:
         known, steps, seen = rollbacks(self.publisher.storage), self.steps(), _PinnedDays(pin)
         found = {day: undo_of(known, steps, self.asked.step, day, seen) for day in sorted({key.day for key in back})}
         return {day: undo for day, undo in found.items() if undo and undo.holds}
+
+    def closed(self, days: Sequence[date], pin: Pin) -> dict[date, BookEntry]:
+        """Main keeps these, whoever asks for them: PREPARE would refuse them. Other places publish nothing."""
+        declared = self.publisher.declared
+        books = with_declared(Books(pin.closings, declared), clock.now()) if not self.place.owner else Books()
+        return books.closings_of(self.asked.tables, days)
 
     def is_laid(self, day: date) -> bool:
         return any(self.place.record(*key) is not None for key in self.asked.keys(day))

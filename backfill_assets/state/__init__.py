@@ -8,7 +8,7 @@ Days and statuses:
 - ``input_changes``: what came to its inputs.
 - ``status``: missing, fresh, stale, foreign write; what a publication leaves stale.
 - ``readers``: names these days to PREPARE.
-- ``rolled_back``: how long a rollback holds.
+- ``rolled_back``: how long a rollback holds. ``closed``: closed days, and rows that wait.
 - ``edited_logic``: versions edited in place.
 - ``damage``: files that are gone, or may go.
 

@@ -34,6 +34,8 @@ class Cause(enum.StrEnum):
     OVERDUE = "delivery overdue"
     DRIFT = "fields changed"
     UNUSUAL = "unusual figures"
+    CLOSED = "closed"
+    """Somebody has closed it: what came since waits."""
     ROLLED_BACK = "rolled back"
     UNDONE_WITH_RAW = "undone with rows of raw"
     GONE_VERSION = "version not declared"
@@ -129,7 +131,9 @@ _DAMAGE = (
     (Cause.FOREIGN_WRITE, 100, "main holds files that no publication named"),
     (Cause.CONTENT, 95, "its rows are not those of its publication"),
 )
+_CLOSED = "somebody has closed it, and what came since waits"
 _NO_REPAIR = {
+    Cause.CLOSED: "it is closed, and nothing is published to it until somebody reopens it",
     Cause.ROLLED_BACK: "a person has rolled it back, and a rebuild would end that",
     Cause.GONE_VERSION: "nothing that is declared makes it again as it was",
     Cause.EDITED_LOGIC: "its version was edited, and no repair builds with it",
@@ -150,6 +154,7 @@ CASES: tuple[Case, ...] = (
         for beside, why in _NO_REPAIR.items()
         for cause, percent, known_by in _DAMAGE
     ),
+    _case(Cause.CLOSED, _ASK, 100, _CLOSED, "info"),
     _case(Cause.ROLLED_BACK, _ASK, 100, _HELD),
     _case(Cause.GONE_VERSION, _ASK, 100, "its version is not declared any more"),
     _case(Cause.EDITED_LOGIC, _ASK, 100, "its version was edited since it published days"),

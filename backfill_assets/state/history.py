@@ -14,7 +14,9 @@ import pyarrow.compute as pc
 from backfill_assets.days import DayRange
 from backfill_assets.lakehouse.records import DayLineage, Environment, Position
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.publish.closed_days import BookEntry
 from backfill_assets.publish.files import LogFiles, among, equal
+from backfill_assets.publish.head import BOOKS, BOOKS_ASKED
 from backfill_assets.publish.log import PublicationLog, lineages
 from backfill_assets.publish.past import prepared_entries
 from backfill_assets.publish.rows import PREPARING_DAY, SWITCHING
@@ -91,6 +93,30 @@ def history(
     ids = list(chosen)[:most]
     records = _records_of(files.rows(_COLUMNS, publication=ids).to_pylist())[::-1]
     return [each for each in records if _has_days(each, table, days)][:most]
+
+
+@dataclass(frozen=True)
+class BookWritten:
+    """``asked``: it waited for another person."""
+
+    entry: BookEntry
+    asked: bool = False
+
+
+def books_written(storage: Storage, table: str | None = None, days: DayRange | None = None) -> list[BookWritten]:
+    """Who closed and reopened days, newest first."""
+    rows = PublicationLog(storage).files().rows(["event", "detail"], event=[BOOKS, BOOKS_ASKED]).to_pylist()
+    found = [
+        BookWritten(BookEntry.model_validate(each), row["event"] == BOOKS_ASKED)
+        for row in rows
+        for each in json.loads(row["detail"])
+    ]
+    return [each for each in reversed(found) if _touches(each.entry, table, days)]
+
+
+def _touches(entry: BookEntry, table: str | None, days: DayRange | None) -> bool:
+    overlaps = days is None or (entry.first <= days.last and days.first <= entry.last)
+    return overlaps and (table is None or entry.concerns(table))
 
 
 def _files_touching(files: LogFiles, table: str | None, days: DayRange | None) -> LogFiles:

@@ -18,6 +18,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.current_versions import with_current
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import Filled, tables_as_of
+from backfill_assets.publish.closed_days import Closings
 from backfill_assets.publish.log import Head, PublicationLog
 from backfill_assets.publish.pinned import pinned_files
 from backfill_assets.publish.unreadable import Unreadable, given_back, read_or_say
@@ -49,6 +50,8 @@ class LogView:
     read_files: Mapping[str, LogState] = field(default_factory=dict, repr=False)
     unreadable: Mapping[str, Unreadable] = field(default_factory=dict)
     """Only their ``states`` are here, and nothing can be decided about them."""
+    closings: Closings = ()
+    """What closes days, as of the log."""
 
     @property
     def open(self) -> tuple[str, ...]:
@@ -237,6 +240,7 @@ def _observe(log: PublicationLog, head: Head, wanted: list[str]) -> LogView:
         files={table: newest for table, (_, newest) in sound.items()},
         read_files={table: pinned for table, (pinned, _) in sound.items()},
         unreadable=unreadable,
+        closings=head.state.books,
     )
 
 

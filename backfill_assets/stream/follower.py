@@ -136,7 +136,8 @@ class Follower:
         self._broken = waiting
         self.pending = {*done.left, *waiting}
         self._note_held(set(due) - self.pending - held.keys(), done.held_back)
-        self._report({**held, **done.left, **{day: each.why for day, each in waiting.items()}})
+        closed = {day: f"it is {why}" for day, why in done.closed.items()}
+        self._report({**held, **done.left, **closed, **{day: each.why for day, each in waiting.items()}})
 
     # ------------------------------------------------------------------ what gates hold back
 

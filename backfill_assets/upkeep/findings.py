@@ -24,6 +24,8 @@ PENDING = frozenset({Cause.CORRECTED, Cause.LATE, Cause.REFERENCE, Cause.INPUT, 
 """Causes that are repaired as soon as inputs allow."""
 FOLLOWING = frozenset({Cause.UNUSUAL, Cause.DISAGREES, Cause.HELD_BACK})
 """What a wrong day causes downstream."""
+_DECIDED = frozenset({Cause.ROLLED_BACK, Cause.CLOSED})
+"""A person wants the day as it is."""
 SUSPECTED = frozenset({Cause.INCOMPLETE, Cause.OVERDUE, Cause.DRIFT, Cause.UNUSUAL})
 _FAMILIES: tuple[frozenset[Cause], ...] = (
     SUSPECTED,
@@ -34,6 +36,7 @@ _FAMILIES: tuple[frozenset[Cause], ...] = (
             Cause.TOO_LATE,
             Cause.GONE_VERSION,
             Cause.EDITED_LOGIC,
+            Cause.CLOSED,
             Cause.ROLLED_BACK,
             Cause.UNDONE_WITH_RAW,
         }
@@ -81,7 +84,7 @@ class WrongDay:
     @property
     def silent(self) -> bool:
         """Decided by a person, or not known to be a fault."""
-        return self.accepted or self.outdated or self.growing or self.cause is Cause.ROLLED_BACK
+        return self.accepted or self.outdated or self.growing or self.cause in _DECIDED
 
     @property
     def fault(self) -> tuple[str, Cause, str]:

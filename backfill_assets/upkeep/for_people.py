@@ -69,6 +69,7 @@ _NEXT_STEPS: Mapping[Cause, str] = {
     Cause.LOST_RAW: "backfill raw restore --dry-run says what its landed files lack; put these back, or the lost files",
     Cause.FOREIGN_RAW: _RESTORE,
     Cause.ROLLED_BACK: "it is built again when one of its inputs changes; to build it now, launch its days",
+    Cause.CLOSED: "backfill reopen opens it again; what waits is then built",
     Cause.UNDONE_WITH_RAW: "it was undone with its rows of raw; to build it from what raw has now, launch its days",
     Cause.DISAGREES: "find out which table is wrong (backfill trace), and put its logic or its source right",
     Cause.TOO_LATE: "look at the rows (backfill trace); to take them in, launch the days",

@@ -13,8 +13,10 @@ from backfill_assets.days import TableDay
 from backfill_assets.lakehouse.records import is_adopted, logical_of
 from backfill_assets.model.declaration import Step, Version
 from backfill_assets.model.graph import missing_inputs, step_by_table
+from backfill_assets.publish.closed_days import BookEntry, Books
 from backfill_assets.quality.watchdogs import metrics_needed
 from backfill_assets.rebuild import decide
+from backfill_assets.state.closed import books_of
 from backfill_assets.state.diagnosis import (
     FOREIGN,
     INPUT_CHANGED,
@@ -126,6 +128,13 @@ class RepairContext:
     def edited_version(self, table: str, day: date) -> EditedLogic | None:
         found = (each for each in self.edited if table in each.tables)
         return next((each for each in found if each.version == self.version_name(table, day)), None)
+
+    @cached_property
+    def books(self) -> Books:
+        return books_of(self.observed, self.steps, self.now)
+
+    def closing(self, step: Step, day: date) -> BookEntry | None:
+        return self.books.closings_of(step.table_names, [day]).get(day)
 
     def is_rolled_back(self, table: str, day: date) -> bool:
         """A rollback ends when an input changes; if raw rows were withdrawn, a person decides."""
@@ -247,6 +256,8 @@ class RepairContext:
             found[undo.cause] = ""
         if step.source is None and self.version(table, day) is None:
             found[Cause.GONE_VERSION] = _ADOPTED if is_adopted(self.observed.states, step.table_names, day) else ""
+        if closing := self.closing(step, day):
+            found[Cause.CLOSED] = closing.said
         if edited:
             found[Cause.EDITED_LOGIC] = edited.why
         if gate:
@@ -273,6 +284,8 @@ class RepairContext:
         step, undo = self.step_of[table], self.undo(table, day)
         is_kept = undo is not None and undo.state is UndoIs.HELD and self._is_fresh(step, day)
         if self.is_rolled_back(table, day) and not is_kept:
+            return False
+        if self.closing(step, day):
             return False
         return step.source is not None or self.version(table, day) is not None
 

@@ -23,9 +23,11 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.checks import struct_type
 from backfill_assets.model.declaration import DayFacts, Metrics, RuleOutcome, Table
+from backfill_assets.publish.closed_days import Books, Declared
 from backfill_assets.publish.log import PublicationLog
 from backfill_assets.quality import gates, measures, watchdogs
 from backfill_assets.quality.watchdogs import RecordedDay
+from backfill_assets.state.closed import with_waiting
 from backfill_assets.state.diagnosis import FOREIGN, INPUT_CHANGED
 from backfill_assets.state.observed import LogView, observe_each
 from backfill_assets.state.status import day_statuses
@@ -211,13 +213,20 @@ class Watch:
         rows = int(str(own["rows"]))
         return WatchedDay(table.name, day, publication, physical, rows, rules, lost=lost, beside=beside)
 
-    def _others(self, table: Table, day: date, sight: LogView) -> dict[str, Metrics]:
+    def _others(self, table: Table, day: date, sight: LogView) -> Mapping[str, Metrics]:
         period = self.catalog.step(table.name).cadence.period(day)
-        return {
+        found: dict[str, Metrics] = {
             name: measures.add_up([self._measured[TableDay(name, each)] for each in period])
             for name in watchdogs.metrics_needed(table)
             if name not in sight.unreadable
         }
+        key, books = TableDay(table.name, day), Books(sight.closings, Declared.of(self.catalog.steps))
+        if len(period) == 1 and books.closing(*key):
+            found |= {name: with_waiting(sight, key, name, each) for name, each in found.items() if self._is_raw(name)}
+        return found
+
+    def _is_raw(self, table: str) -> bool:
+        return self.catalog.step(table).source is not None
 
     def _unread(self, table: Table, day: date, sight: LogView) -> set[str]:
         period = self.catalog.step(table.name).cadence.period(day)

@@ -20,6 +20,8 @@ from backfill_assets.errors import InvalidRequest, PublicationRefused
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import Provenance
+from backfill_assets.publish.books import say
+from backfill_assets.publish.closed_days import BookEntry, DaysClosed
 from backfill_assets.publish.crash_points import CrashPoint
 from backfill_assets.publish.holds import all_holds
 from backfill_assets.publish.outbox import due_notices
@@ -230,3 +232,18 @@ def test_a_process_that_undoes_it_and_dies_has_undone_it_until_the_window_is_ove
     lake = replace(campaign.lake, publisher=campaign.small.publisher)
     with pytest.raises(PublicationRefused, match=f"rollback window of {due.key} is over"):
         undo(lake, due.key, RUN, print)
+
+
+def test_a_campaign_on_closed_days_is_undone_once_they_are_reopened(campaign: Undoable) -> None:
+    """It is refused before a person is asked, and before anything is staged again."""
+    publisher, now = campaign.lake.publisher, clock.now()
+    close = BookEntry(id="c", word="close", first=DAY, last=DAY, by="ana", reason="reported", at=now)
+    say(publisher, close)
+    for attempt in (lambda: plan_undo(campaign.lake, "cut"), campaign.undo):
+        with pytest.raises(DaysClosed, match=f"bronze_sales {DAY} is closed by ana") as refused:
+            attempt()
+        assert refused.value.days == {name: {DAY} for name in ("bronze_sales", "quarantine_sales")}
+    assert campaign.ids() == [10, 20]
+    say(publisher, close.model_copy(update={"id": "r", "word": "reopen"}))
+    campaign.undo()
+    assert campaign.ids() == [1, 2]

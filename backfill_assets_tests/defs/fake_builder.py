@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from backfill_assets.days import DayRange
 from backfill_assets.defs.resources import Backfill, SharedSpark
 from backfill_assets.examples.catalog import CATALOG
 from backfill_assets.model.declaration import RuleOutcome, Step, Table
+from backfill_assets.publish.closed_days import BookEntry
 from backfill_assets.publish.log import PublicationLog
 from backfill_assets.quality.gates import gates_of
 from backfill_assets.rebuild.builder import Builder
@@ -42,6 +43,8 @@ class FakeBuilder(Builder):
     """The rollback that a day was published by before."""
     held: Mapping[tuple[str, date], bool] = field(default_factory=dict)
     """Days that a repair leaves to the rollback ``undo``, and whether it has left something of them."""
+    closed: Mapping[date, bool] = field(default_factory=dict)
+    """Days that are closed, and whether they were built before."""
 
     def build(
         self,
@@ -77,10 +80,25 @@ class FakeBuilder(Builder):
         if repairs and (is_there := self.held.get((table.name, day))) is not None:
             left = replace(self.staged(table, day), publication="undo", reused=True, rules=(), is_there=is_there)
             return replace(left, held_by=Undo("undo", UndoIs.HELD))
+        if (was_built := self.closed.get(day)) is not None:
+            by = "publication" if was_built else ""
+            left = replace(self.staged(table, day), publication=by, reused=True, rules=(), is_there=was_built)
+            return replace(left, closed_by=CLOSING)
         earlier = self.published.get((table.name, day))
         if earlier and not force:
             return replace(earlier, reused=True, rules=())
         return replace(self.staged(table, day), rolled_back_by=self.rolled_back.get((table.name, day), ""))
+
+
+CLOSING = BookEntry(
+    id="c",
+    word="close",
+    first=date(2017, 3, 1),
+    last=date(2017, 3, 31),
+    by="ana",
+    reason="reported",
+    at=datetime(2017, 5, 2, tzinfo=UTC),
+)
 
 
 class FakeBackfill(Backfill):

@@ -232,6 +232,24 @@ def test_a_run_that_builds_over_a_rollback_says_so(
     assert "built over the rollback" not in shown[1]
 
 
+def test_a_run_shows_which_days_are_closed_by_whom_and_why(
+    run: Run, builder: FakeBuilder, dagster_instance: dg.DagsterInstance
+) -> None:
+    """One was built before, and stays as it was; of the other nothing is there to be judged."""
+    builder.closed = {date(2017, 3, 1): True, date(2017, 3, 2): False}
+    result = run(DAYS, "fact_daily_revenue")
+    said = "closed by ana on 2017-05-02: reported"
+    warnings = _messages(dagster_instance, result.run_id, logging.WARNING)
+    assert warnings == [f"fact_daily_revenue: 2017-03-01..2017-03-02 is {said}. This run leaves it as it is."]
+    found = evaluated(dagster_instance, result.run_id, "fact_daily_revenue")
+    fresh = {each.partition: (each.passed, each.description) for each in found if each.check_name == "fresh"}
+    assert fresh["2017-03-01"] == (False, "closed: by ana on 2017-05-02: reported")
+    assert fresh["2017-03-02"] == (False, f"Nothing is published for this day: it is {said}")
+    shown = [_events(dagster_instance, "fact_daily_revenue", f"2017-03-0{n}")[0].metadata for n in (1, 2)]
+    assert shown[0]["closed"].value == "by ana on 2017-05-02: reported"
+    assert shown[1]["gates"].value == f"nothing to judge: it was never built, and is {said}"
+
+
 def test_a_repair_shows_what_it_leaves_to_a_rollback(
     run: Run, builder: FakeBuilder, dagster_instance: dg.DagsterInstance
 ) -> None:

@@ -16,6 +16,7 @@ from backfill_assets.model.contract import Contract, Field
 from backfill_assets.model.declaration import Reads, Source, Step, Table, Version
 from backfill_assets.plan.records import Plan, PlanRequest
 from backfill_assets.plan.situation import PlanContext
+from backfill_assets.publish.closed_days import BookEntry
 from backfill_assets.rebuild import decide
 from backfill_assets.state.diagnosis import Cause
 from backfill_assets.state.observed import LogView
@@ -55,9 +56,15 @@ class World:
     newest: dict[str, dict[date, str]]
     pinned: dict[str, dict[date, str]]
     steps: tuple[Step, ...] = STEPS
+    closings: tuple[BookEntry, ...] = ()
 
     def observed(self) -> LogView:
-        return LogView(self.states, self.newest, self.pinned)
+        return LogView(self.states, self.newest, self.pinned, closings=self.closings)
+
+    def close(self, first: date, last: date, table: str = "") -> None:
+        at = datetime(2017, 5, 2, tzinfo=UTC)
+        entry = BookEntry(id="c", word="close", table=table, first=first, last=last, by="ana", reason="reported", at=at)
+        self.closings = (*self.closings, entry)
 
     def publish(self, table: str, day: date, *, checksum: str = "7", code: str = "v2", rows: int = 1) -> None:
         physical = fingerprints.physical([f"{table}/{day}/{checksum}/{code}"]) if rows else fingerprints.EMPTY_DAY
@@ -80,7 +87,7 @@ class World:
 
     def copy(self) -> World:
         newest, pinned = ({table: dict(days) for table, days in each.items()} for each in (self.newest, self.pinned))
-        return World(dict(self.states), newest, pinned, self.steps)
+        return World(dict(self.states), newest, pinned, self.steps, self.closings)
 
     def write_past_the_protocol(self, table: str, day: date) -> None:
         self.newest.setdefault(table, {})[day] = "another writer's files"

@@ -140,7 +140,7 @@ def test_one_that_lies_in_the_lakehouse_already_is_not_moved(small: SmallLakehou
 def test_others_who_wrote_just_now_have_to_be_stopped(small: SmallLakehouse, theirs: Path) -> None:
     """delta-rs dates its commits by the clock of this machine; the log's clock stands in 2017."""
     (why,) = adoption(small, theirs, stopped=False).plan().refused
-    assert "WRITE by delta-rs" in why and "--writers-stopped" in why
+    assert "WRITE by delta-rs" in why and "BACKFILL_WRITERS=stopped" in why
     with pytest.raises(PublicationRefused, match="within 24 hours"):
         adoption(small, theirs).carry_out(adoption(small, theirs, stopped=False).plan())
     assert theirs.exists() and not (Path(small.storage.root) / FACT).exists()

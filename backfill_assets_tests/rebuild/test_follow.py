@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import date
+from datetime import date, timedelta
 from functools import partial
 
 import pytest
 from pyspark.errors import PySparkException
 
+from backfill_assets import clock
 from backfill_assets.days import TableDay
 from backfill_assets.errors import PublicationRefused
 from backfill_assets.lakehouse.records import Publication
+from backfill_assets.publish.books import say
+from backfill_assets.publish.closed_days import BookEntry, BookWord, DaysClosed
 from backfill_assets.publish.holds import put_hold
 from backfill_assets.publish.promote import silent
 from backfill_assets.publish.publisher import NO_READERS, Conflict, Published, Readers
@@ -20,7 +23,10 @@ from backfill_assets.rebuild import walk
 from backfill_assets.rebuild.follow import FollowBuild, Followed
 from backfill_assets.rebuild.growing import InputMemory
 from backfill_assets.rebuild.lake import Lake
+from backfill_assets.rebuild.main_build import MainBuild
 from backfill_assets.rebuild.step_build import StepBuild
+from backfill_assets.rebuild.step_look import StepRequest
+from backfill_assets.state.diagnosis import Cause
 from backfill_assets.state.edited_logic import EditedLogic
 from backfill_assets_tests.simulator.actors.arrivals import bring
 from backfill_assets_tests.simulator.chain import RUN
@@ -102,6 +108,60 @@ def test_a_day_that_a_campaign_holds_is_left(played: Story) -> None:
     assert done.left == {TWO: "a campaign is cutting it over"} and staged(done) == all_tables(ONE, THREE)
     hold.release()
     assert staged(follow(lake)) == all_tables(TWO)
+
+
+def said(lake: Lake, word: BookWord, day: date, table: str = "") -> BookEntry:
+    """Somebody closes a day, or reopens it."""
+    declared, now = lake.publisher.declared, clock.now()
+    entry = BookEntry(id=f"{word}-{day}-{table}", word=word, table=table, first=day, last=day, by="ana", at=now)
+    known = {"takes_rows": declared.takes_rows, "cadences": declared.cadences, "reason": "reported"}
+    return say(lake.publisher, entry.model_copy(update=known)).entry
+
+
+def test_rows_of_a_closed_day_wait_and_other_days_are_published(played: Story) -> None:
+    """It is built when it is reopened."""
+    lake = played.lake()
+    closing = said(lake, "close", ONE)
+    done = follow(lake)
+    assert done.closed == {ONE: closing.said} and staged(done) == all_tables(TWO, THREE) and done.publication
+    assert follow(lake).publication == "", "it is not tried again and again"
+    assert f"{ONE} is closed by ana" in str(done)
+    said(lake, "reopen", ONE, SUMS.name)
+    assert staged(follow(lake)) == set(), "what it is made of is closed"
+    said(lake, "reopen", ONE)
+    assert staged(follow(lake)) == all_tables(ONE)
+
+
+def test_a_build_keeps_closed_days_whoever_asks_for_them(played: Story) -> None:
+    """One that was never built stays so."""
+    lake, unbuilt = played.lake(), DAYS[-1] + timedelta(days=30)
+    for day in (ONE, unbuilt):
+        said(lake, "close", day)
+    before = lake.states(CLEAN)
+    request = StepRequest(CLEAN, [ONE, TWO, unbuilt], force=True)
+    built = MainBuild(lake, request, RUN, silent).publish()
+    found = {each.day: (each.reused, each.is_there, each.stays) for each in built.days if each.table == CLEAN.name}
+    assert found[ONE] == (True, True, Cause.CLOSED) and found[TWO] == (False, True, None)
+    assert found[unbuilt] == (True, False, Cause.CLOSED)
+    assert lake.states(CLEAN)[TableDay(CLEAN.name, ONE)] == before[TableDay(CLEAN.name, ONE)]
+    said(lake, "reopen", ONE)
+    assert TableDay(CLEAN.name, ONE) in staged(follow(lake))
+
+
+def test_a_day_that_is_closed_while_it_is_staged_is_refused(played: Story) -> None:
+    """The next time it is left out."""
+    lake, publish = played.lake(), played.lake().publisher.publish
+
+    def closing(publication: Publication, readers: Readers = NO_READERS) -> Published | Conflict:
+        said(lake, "close", ONE)
+        return publish(publication, readers)
+
+    lake.publisher.publish = closing  # type: ignore[method-assign]
+    with pytest.raises(DaysClosed, match="closed by ana"):
+        follow(lake)
+    assert staged(follow(played.lake())) == all_tables(TWO, THREE)
+    said(lake, "reopen", ONE)
+    assert staged(follow(played.lake())) == all_tables(ONE)
 
 
 def test_days_of_a_version_that_was_edited_are_left_until_it_is_put_right(

@@ -26,10 +26,10 @@ from backfill_assets_tests.simulator.world import Deed, Life, World
 
 STEPS = 1_500
 _FEWEST, _MOST = 3, 6
-_NAMED = ("overwriter", *LOOPS, *CAMPAIGNERS)
+_NAMED = ("overwriter", "bookkeeper", *LOOPS, *CAMPAIGNERS)
 _DRAWN = [kind for kind in ACTORS if kind not in _NAMED]
-"""Who loses what the protocol cannot know of plays where it is named, and so do those on a chain of their own, and the
-two loops of a stream, which is one actor among all others.
+"""Who loses what the protocol cannot know of plays where it is named, and so do those on a chain of their own, the two
+loops of a stream, which is one actor among all others, and who closes days, on which others would have nothing to do.
 """
 
 

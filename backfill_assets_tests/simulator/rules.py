@@ -198,6 +198,20 @@ RULES = (
         found=(Found("said what never happened", 2, "publisher-1:69 deliverer-1:1", 98),),
     ),
     Rule(
+        "no closed day changes, asked on the version of the log that is appended to",
+        "what was reported is not what is there",
+        "closed-days-published",
+        (),
+        cast="publisher bookkeeper",
+        found=(Found("a closed day changed", 1, "bookkeeper-1:20 publisher-1:1", 111),),
+    ),
+    Rule(
+        "no closed day changes, asked on the version of the log that is appended to",
+        "what was reported is not what is there",
+        "closed-days-of-another-version-of-the-log",
+        (),
+    ),
+    Rule(
         "every added file exists, and no reclaim intent names it",
         "main names a file that is being deleted",
         "reclaimed-files-published",

@@ -31,6 +31,7 @@ pytestmark = pytest.mark.protocol
 
 FEW, MANY = (*range(1, 29), 36, 39), range(1, 2_001)
 """The last of the few are for mutants that no other one of them shows."""
+BOOKS = ("publisher", "publisher", "bookkeeper", "undo", "stream", "compactor")
 BROKEN_WITHIN = range(20, 200)
 _PLAY = """
 from backfill_assets_tests.simulator.play import play_seed
@@ -56,6 +57,20 @@ def test_no_seed_breaks_a_promise(seeds: Sequence[int]) -> None:
     steps = {step.value for step in CrashPoint}
     assert not [step for step in (*steps, "published", "refused", "foreign add", *FAULTS) if not tally[step]], tally
     assert seeds == FEW or not [step for step in steps if not tally[f"died at {step}"]], tally
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize(
+    "seeds", [pytest.param((1,), id="few"), pytest.param(range(1, 301), id="many", marks=pytest.mark.long)]
+)
+def test_nobody_changes_a_day_that_is_closed(seeds: Sequence[int]) -> None:
+    """Somebody closes and reopens days beside those who publish, undo, append and compact."""
+    tally = Counter[str]()
+    for seed in seeds:
+        played = play_seed(seed, 900, BOOKS)
+        tally += played.tally
+        assert played.failure is None and not anomalies_in(played.history), f"SEED={seed}: {played.failure}"
+    assert tally["closed"] and tally["reopened"] and tally["DaysClosed"] and tally["published"], tally
 
 
 def test_the_same_seed_is_the_same_history_in_any_process() -> None:

@@ -41,17 +41,20 @@ def shop(workshop: Workshop, spark: SparkSession, tmp_path: Path, monkeypatch: p
     return workshop
 
 
-def test_a_fact_is_taken_over_mended_and_put_back(shop: Workshop, spark: SparkSession, tmp_path: Path) -> None:
+def test_a_fact_is_taken_over_mended_and_put_back(
+    shop: Workshop, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     theirs, lakehouse = tmp_path / "theirs" / "orders", shop.settings.lakehouse
     before = files_of(tmp_path / "theirs", "orders")
     refused = types("adopt", FACT, theirs, "--dry-run")
     assert "wrote to it within 24 hours" in refused["refused"][0]["why"]
-    assert "--writers-stopped" in backfill("adopt", FACT, theirs, exit_code=1).output
-    foreseen = types("adopt", FACT, theirs, "--writers-stopped", "--dry-run")
+    assert "BACKFILL_WRITERS=stopped" in backfill("adopt", FACT, theirs, exit_code=1).output
+    monkeypatch.setenv("BACKFILL_WRITERS", "stopped")
+    foreseen = types("adopt", FACT, theirs, "--dry-run")
     assert foreseen["days"] == len(HISTORY) and theirs.exists() and not lakehouse.exists()
     assert {row["gate"]: row["which_days"] for row in foreseen["breaks"]} == {"contract_holds": [str(BROKEN)]}
 
-    types("adopt", FACT, theirs, "--writers-stopped")
+    types("adopt", FACT, theirs)
     assert not theirs.exists() and files_of(lakehouse) == before
     assert _statuses() == {"fresh": len(HISTORY)}
     shown = types("show", FACT, BROKEN)
@@ -100,7 +103,7 @@ def test_a_fact_is_taken_over_mended_and_put_back(shop: Workshop, spark: SparkSe
     assert not (lakehouse / FACT).exists() and files_of(tmp_path / "theirs", "orders") == before
     assert "was given back by" in backfill("status", FACT, exit_code=1).output
     assert "was given back by" in backfill("run", FACT, "--days", LANDED.last, "--force", exit_code=1).output
-    types("adopt", FACT, theirs, "--writers-stopped")
+    types("adopt", FACT, theirs)
     assert _statuses() == {"fresh": len(HISTORY)} and files_of(lakehouse) == before
 
 
@@ -150,16 +153,17 @@ def test_what_is_in_the_way_goes_by_the_command_that_is_named(
     workshop = Workshop(shutil.copytree(landed_home, tmp_path / "home"), lambda: spark)
     work_with(monkeypatch, workshop)
     monkeypatch.setenv("BACKFILL_HOME", str(workshop.settings.home))
+    monkeypatch.setenv("BACKFILL_WRITERS", "stopped")
     properties, made_by, removed_by = IN_THE_WAY[what]
     theirs = tmp_path / "orders"
     write_history(spark, theirs, FEW, **properties)
     for statement in made_by:
         spark.sql(statement.format(f"delta.`{theirs}`"))
-    said = backfill("adopt", FACT, theirs, "--writers-stopped", exit_code=1).output
+    said = backfill("adopt", FACT, theirs, exit_code=1).output
     for statement in removed_by:
         assert statement.format("...").removeprefix("ALTER TABLE ... ") in said
         spark.sql(statement.format(f"delta.`{theirs}`"))
-    types("adopt", FACT, theirs, "--writers-stopped")
+    types("adopt", FACT, theirs)
     workshop.build(FACT, [FEW.first], force=True)
     assert _codes(workshop) == {"adopted", "v2"}
     rows = spark.read.format("delta").load(str(workshop.settings.lakehouse / FACT)).count()

@@ -24,13 +24,13 @@ def test_arrivals_are_counted_and_taken_once_or_left_out(wrong: Workshop, monkey
     assert (sales["rows"], sales["landed_files"], sales["newest_arrival"]) == (then, len(DAYS), str(DAYS.last))
 
     arrive(wrong, "late", 3)
-    done = types("timeline", "forward", "again", "--version", "v1", "--without-arrivals", "--as", "logic")
+    done = types("timeline", "forward", "again", "logic", "--version", "v1", "--without-arrivals")
     assert step(done, BRONZE)["staged"] == [] == step(done, BRONZE)["from_main"]
     assert step(done, FACT)["staged"] == [str(DAYS)], "its current version is another one"
     assert arrived(done) == arrived(done, "arrived_since_last") == {} and raw(done)["now"] == sales
     with monkeypatch.context() as patch:
         patch.setattr(foreground, "foreground_spark", no_spark)
-        same = types("timeline", "forward", "again", "--version", "v1", "--without-arrivals", "--as", "logic-too")
+        same = types("timeline", "forward", "again", "logic-too", "--version", "v1", "--without-arrivals")
     assert step(same, FACT)["staged"] == step(done, FACT)["staged"], "what both share is computed once"
     assert types("diff", "logic", "logic-too", "--table", FACT)["tables"] != []
 

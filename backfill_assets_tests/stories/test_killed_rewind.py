@@ -74,7 +74,7 @@ def test_every_command_is_killed_everywhere_and_ends_as_if_it_had_not_been(
     words: tuple[str, ...] = ("timeline", "rewind", FACT, "--to", publication, "--days", str(DAYS), "--as", "back")
     killed.until_it_ends(*words)
     assert spared.run(0, *words).returncode == 0
-    words = ("timeline", "forward", "back", "--version", "v2", "--as", "right")
+    words = ("timeline", "forward", "back", "right", "--version", "v2")
     killed.until_it_ends(*words)
     assert spared.run(0, *words).returncode == 0
     assert held(killed, "right") == held(spared, "right") and held(killed, "back") == held(spared, "back")

@@ -41,9 +41,9 @@ def test_five_timelines_are_read_by_every_engine_while_one_goes_and_files_are_re
         expected[version] = main_rows(wrong)
     types("timeline", "rewind", FACT, "--to", before, "--days", str(DAYS), "--as", "before")
     for name in ("as-v1", "as-v2", "draft"):
-        types("timeline", "forward", "before", "--version", VERSIONS[name], "--as", name)
+        types("timeline", "forward", "before", name, "--version", VERSIONS[name])
     land_late(wrong, built=("raw_sales", "bronze_sales"))
-    types("timeline", "forward", "before", "--version", "v2", "--as", "with-late-rows")
+    types("timeline", "forward", "before", "with-late-rows", "--version", "v2")
     wrong.build(FACT, DAYS, "v2")
     expected["with late rows"] = main_rows(wrong)
     wanted = {

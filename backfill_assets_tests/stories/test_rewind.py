@@ -34,11 +34,11 @@ def test_back_to_before_it_and_forward_by_another_version(
 
     started: list[object] = []
     monkeypatch.setattr(foreground, "foreground_spark", lambda *_: started.append(1))
-    done = types("timeline", "forward", "before-v2", "--version", "v1", "--as", "still-v1")
+    done = types("timeline", "forward", "before-v2", "still-v1", "--version", "v1")
     assert {name: step for step in done["steps"] for name in ("staged", "from_main") if step[name]} == {}
     assert started == [] and held(righted, "still-v1") == held(righted, "before-v2")
 
-    done = types("timeline", "forward", "before-v2", "--version", "v2", "--as", "as-main")
+    done = types("timeline", "forward", "before-v2", "as-main", "--version", "v2")
     assert started == [] and all(not step["staged"] for step in done["steps"])
     assert held(righted, "as-main") == {key: new[key] for key in held(righted, "as-main")}
 
@@ -76,7 +76,7 @@ def test_a_timeline_is_published_as_a_plan_is_and_undone(wrong: Workshop, monkey
         patch.setattr(step_build, "write_chunk", refuse)
         staged = types("timeline", "publish", "trial", "--expect", "rows unchanged")
     assert contents(wrong) == old
-    types("timeline", "forward", "trial", "--version", "v2", "--as", "same")
+    types("timeline", "forward", "trial", "same", "--version", "v2")
     backfill("timeline", "delete", "trial", "--yes")
     for table in ("raw_sales", FACT, "fact_daily_revenue"):
         reclaim(wrong.builder.lake.publisher, table, clock_checked=True)

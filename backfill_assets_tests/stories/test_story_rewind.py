@@ -154,12 +154,12 @@ def test_wrong_logic_is_put_right_on_timelines_and_published(
     original = story.opened("before-v1")
     story.arrive()
 
-    story.types("timeline", "forward", "before-v1", "--version", DRAFT, "--as", "first-try")
+    story.types("timeline", "forward", "before-v1", "first-try", "--version", DRAFT)
     against_main = changed_days(story.types("diff", "main", "first-try", "--table", FACT))
     assert LATE_DAY in against_main
     assert not {day for day in against_main if day.weekday() == 0}, "still wrong on Mondays: nothing changes there"
 
-    story.types("timeline", "forward", "before-v1", "--version", "v2", "--as", "second-try")
+    story.types("timeline", "forward", "before-v1", "second-try", "--version", "v2")
     between = changed_days(story.types("diff", "first-try", "second-try", "--table", FACT))
     assert between and {day.weekday() for day in between} == {0}, "just the point that was wrong"
     arrived = changed_days(story.types("diff", "before-v1", "second-try", "--table", FACT))

@@ -11,7 +11,7 @@ import shlex
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -86,9 +86,10 @@ class Walk:
     def folder(self) -> Path:
         return self.project.folder
 
-    def types(self, *words: object) -> Any:
+    def types(self, *words: object, **variables: str) -> Any:
         self.commands += 1
-        return self.project.backfill(*map(str, words))
+        project = replace(self.project, variables={**self.project.variables, **variables})
+        return project.backfill(*map(str, words))
 
     def types_as_told(self, told: str) -> None:
         """The lines that a command has said come next; those of the shell, too."""
@@ -152,8 +153,8 @@ def a_table_that_they_have(walk: Walk) -> None:
     _begins(walk)
     walk.declares(_declared(walk, "v1", "v2", months=False).replace("date(2025,", "date(2021,"))
     theirs = walk.folder / "others" / "history"
-    walk.types("adopt", FACT, theirs, "--writers-stopped", "--dry-run")
-    walk.types("adopt", FACT, theirs, "--writers-stopped")
+    walk.types("adopt", FACT, theirs, "--dry-run", BACKFILL_WRITERS="stopped")
+    walk.types("adopt", FACT, theirs, BACKFILL_WRITERS="stopped")
     before, after = (amounts(size.adopted, taxed, LONG_AGO) for taxed in ((), set(wrong)))
     assert walk.published(FACT) == before
     _mends(walk, wrong, before=before, after=after, plan=FACT)

@@ -7,17 +7,16 @@ import click
 from backfill_assets.cli.foreground import foreground_lake, report_progress, run_info
 from backfill_assets.cli.options import as_json, dry_run, table
 from backfill_assets.cli.output import go_on, say_done
-from backfill_assets.cli.wiring import current_catalog
+from backfill_assets.cli.wiring import current_catalog, current_settings
 
 
 @click.command()
 @table
 @click.argument("location", default="")
 @dry_run
-@click.option("--writers-stopped", is_flag=True, help="You have stopped all who wrote to it, and their VACUUM.")
 @click.option("--release", is_flag=True, help="Give TABLE back, as it is now: at LOCATION, or where it lies.")
 @as_json
-def adopt(table: str, location: str, dry_run: bool, writers_stopped: bool, release: bool) -> None:
+def adopt(table: str, location: str, dry_run: bool, release: bool) -> None:
     """Take over a Delta table with its history: its days become those of TABLE, and no row is copied.
 
     \b
@@ -33,24 +32,25 @@ def adopt(table: str, location: str, dry_run: bool, writers_stopped: bool, relea
     --force. A plan over some of them rebuilds these, and a rollback puts the adopted files back.
 
     Refused, with the command that removes it: what delta-rs cannot write, columns that do not fit, and commits of
-    others within 24 hours, unless they were stopped.
+    others within 24 hours. BACKFILL_WRITERS=stopped says that you have stopped all who wrote to it, and their VACUUM.
 
     --release leaves an ordinary Delta table. Nothing is published to it then, until it is adopted again.
     """
     if release:
         _give_back(table, location, dry_run=dry_run)
     else:
-        _adopt(table, location, dry_run=dry_run, writers_stopped=writers_stopped)
+        _adopt(table, location, dry_run=dry_run)
 
 
-def _adopt(table: str, location: str, *, dry_run: bool, writers_stopped: bool) -> None:
+def _adopt(table: str, location: str, *, dry_run: bool) -> None:
     from backfill_assets.answers.adoption import adopted_answer, adoption_answer
     from backfill_assets.rebuild.adopt import Adoption
 
     with foreground_lake() as lake:
         step = current_catalog().step(table)
         run = run_info("backfill adopt")
-        adoption = Adoption(lake, step, location, run, report_progress, writers_stopped=writers_stopped)
+        stopped = current_settings().writers_stopped
+        adoption = Adoption(lake, step, location, run, report_progress, writers_stopped=stopped)
         plan = adoption.plan()
         answer = adoption_answer(plan)
         if not go_on(answer, dry_run=dry_run):

@@ -45,7 +45,10 @@ def rollback(what: str, dry_run: bool, yes: bool) -> None:
     computed again first, by the version that they had before, and keep the rows that arrived since. The command shows
     these days, and the time that they take, before it asks.
     """
+    from backfill_assets.publish.closed_days import Declared
+
     publisher = open_publisher()
+    publisher.declared = Declared.of(current_catalog().steps)
     what = find_undoable(publisher.storage, what)
     found = _find(publisher, _publication(publisher, what))
     if campaign := found.publication.provenance.campaign:

@@ -165,12 +165,12 @@ def rewind(tables: tuple[str, ...], to: str | None, days: DayRange | None, name:
 
 @timeline.command("forward")
 @name_argument
+@click.argument("other", metavar="[OTHER]", required=False)
 @version("The version of the rewound tables.  [default: the current one]")
 @click.option("--without-arrivals", is_flag=True, help="Read raw and all else as of the timeline's moment.")
-@click.option("--as", "other", metavar="OTHER", help="Go forward on a new timeline; NAME stays as it is.")
 @as_json
 def forward(name: str, version: str | None, without_arrivals: bool, other: str | None) -> None:
-    """Compute the days of a timeline again.
+    """Compute the days of a timeline again: its own, or on a new timeline OTHER, and NAME stays as it is.
 
     Raw is read as it is now: rows that arrived since the moment are taken once. Days that are right already are kept;
     days that main or another timeline has computed from the same inputs by the same version are used as they are. If
@@ -189,7 +189,7 @@ def forward(name: str, version: str | None, without_arrivals: bool, other: str |
         found = _to_change(lake.publisher, name)
         if found.of_version and other is None:
             if version or without_arrivals:
-                raise click.UsageError(f"{found.name} is of {found.of_version.version}: go forward with --as OTHER.")
+                raise click.UsageError(f"{found.name} is of {found.of_version.version}: go forward as OTHER.")
             done = bring_up_to_date(lake, found, run, report_progress)
         else:
             done = go_forward(

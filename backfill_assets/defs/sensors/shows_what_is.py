@@ -60,14 +60,16 @@ from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import days_with_data
+from backfill_assets.publish.closed_days import Books
 from backfill_assets.publish.log import PublicationLog
 from backfill_assets.quality.gates import TableCheck
 from backfill_assets.rebuild.decide import published_days
 from backfill_assets.rebuild.outcome import BuiltDay
 from backfill_assets.rebuild.verdicts import with_kept_rules
 from backfill_assets.settings import Settings
+from backfill_assets.state.closed import books_of, closed_words, waiting_rows, with_closed
 from backfill_assets.state.diagnosis import Cause
-from backfill_assets.state.edited_logic import contents_of, edited_logic
+from backfill_assets.state.edited_logic import EditedLogic, contents_of, edited_logic
 from backfill_assets.state.observed import observe_each
 from backfill_assets.state.rolled_back import rollbacks, undone_days
 from backfill_assets.state.status import day_statuses, diagnosed
@@ -270,7 +272,8 @@ def put_freshness_right(shown: ShownDays) -> int:
     statuses, undecided = day_statuses(steps, observed, as_published=True), observed.undecided(steps)
     edited = edited_logic(shown.log.storage, shown.tables.catalog.steps, contents_of(observed.states))
     undone = undone_days(rollbacks(shown.log.storage), observed.readable(steps), observed, statuses)
-    statuses = diagnosed(statuses, beside_the_logs(steps, edited=edited, undone=dict(undone)))
+    beside, books = beside_the_logs(steps, edited=edited, undone=dict(undone)), books_of(observed, steps, clock.now())
+    statuses, waits = diagnosed(statuses, with_closed(beside, statuses, books)), waiting_rows(observed, steps, books)
     reported = 0
     for each in shown_checks(shown.instance, [check_key(table, FRESH) for table in tables]):
         day = parse_day(each.day)
@@ -278,8 +281,7 @@ def put_freshness_right(shown: ShownDays) -> int:
         if each.table in undecided or state is None or state.content is None or each.status not in _EVALUATED:
             continue
         cause = statuses[each.table].get(day, Cause.MISSING)
-        said = (f"{one.why} -> {one.next_step}" for one in edited if one.concerns(each.table, day))
-        why = next(said, "") if cause is Cause.EDITED_LOGIC else ""
+        why = _why(TableDay(each.table, day), cause, edited, books, waits)
         if (cause is None) is not (each.status is CheckStatus.SUCCEEDED) and reported < _MOST_DAYS:
             run = str(uuid5(NAMESPACE_URL, f"{observed.sequence} {state.publication} {cause} {why}"))
             target = targets(shown.instance, each.table, [each.day]).get(each.day)
@@ -287,6 +289,15 @@ def put_freshness_right(shown: ShownDays) -> int:
                 shown.instance, run, [freshness(each.table, day, cause, state.publication, target, why)]
             )
     return reported
+
+
+def _why(
+    key: TableDay, cause: Cause | None, edited: Sequence[EditedLogic], books: Books, waits: Mapping[TableDay, int]
+) -> str:
+    if cause is Cause.CLOSED and (closing := books.closing(*key)):
+        return closed_words(closing, waits.get(key, 0)).removeprefix("closed ")
+    said = (f"{one.why} -> {one.next_step}" for one in edited if one.concerns(*key))
+    return next(said, "") if cause is Cause.EDITED_LOGIC else ""
 
 
 _EVALUATED = {CheckStatus.SUCCEEDED, CheckStatus.FAILED}

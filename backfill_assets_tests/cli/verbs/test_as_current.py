@@ -289,7 +289,7 @@ def test_what_makes_no_sense_is_refused_with_what_to_type(kept: Backfill) -> Non
     assert "add --yes" in kept(*SWITCH[:-1], exit_code=2).stderr
     assert "--as-current" in kept("timeline", "publish", READY, "--new-days-only", exit_code=2).stderr
     assert "--table" in kept(*SWITCH, "--table", FACT, exit_code=2).stderr
-    assert "--as OTHER" in kept("timeline", "forward", READY, "--version", SECOND, exit_code=2).stderr
+    assert "go forward as OTHER" in kept("timeline", "forward", READY, "--version", SECOND, exit_code=2).stderr
     kept("timeline", "create", "trial")
     refused = kept("timeline", "publish", "trial", "--as-current", "--yes", exit_code=1).stderr
     assert "not a timeline of a version" in refused and "--version STEP=V" in refused
@@ -303,7 +303,7 @@ def test_it_is_kept_fresh_until_it_is_said_otherwise(kept: Backfill) -> None:
     assert [each.name for each in fresh_timelines(kept.lakehouse.storage, kept.lakehouse.now())] == ["by-v1"]
     (row,) = kept.json("timeline", "list")["timelines"]
     assert row["of"] == f"{FACT} {FIRST}, kept fresh"
-    kept("timeline", "forward", "by-v1", "--version", FIRST, "--as", "trial")
+    kept("timeline", "forward", "by-v1", "trial", "--version", FIRST)
     assert "step" not in kept.json("timeline", "show", "trial"), "a copy is of no version"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from backfill_assets_tests.simulator.actors.books import keep_books
 from backfill_assets_tests.simulator.actors.builder import BUILDERS
 from backfill_assets_tests.simulator.actors.campaigns import CAMPAIGNERS
 from backfill_assets_tests.simulator.actors.claimer import claim_names
@@ -45,6 +46,7 @@ ACTORS: dict[str, Deed] = {
     "overwriter": overwrite,
     "leaser": hold_lease,
     "claimer": claim_names,
+    "bookkeeper": keep_books,
     **BUILDERS,
     **CAMPAIGNERS,
     **HEALERS,

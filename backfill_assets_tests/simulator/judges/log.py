@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from backfill_assets.days import TableDay, parse_day
+from backfill_assets.days import DayRange, TableDay, parse_day
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.publish.log import HEAD, LOG_TABLE
 from backfill_assets_tests.simulator.judges.origins import OriginJudge
@@ -53,6 +53,8 @@ class LogJudge:
         """The publication that each day shows, for readers of the log."""
         self.left: dict[str, set[str]] = {}
         """The tables that show what was given up: nobody could put them back."""
+        self.closed: set[TableDay] = set()
+        """Days that nobody may change: what is prepared comes before it, or is refused."""
         self._origins = OriginJudge()
         self._wishes = wishes
         self._tables = tables
@@ -99,12 +101,37 @@ class LogJudge:
             self._aborting.add(publication)
         elif event == "closed":
             self._closed(publication, rows)
+        elif event == "books":
+            self._books(json.loads(rows[0]["detail"]))
         elif event == "pinned":
             self._pin(json.loads(rows[0]["detail"]))
             self._shown.append((self.version, dict(self.last), dict(self.map)))
 
+    def _books(self, entries: list[dict[str, Any]]) -> None:
+        for each in entries:
+            tables = [each["table"]] if each["table"] else self._tables.keys() - set(each["takes_rows"])
+            days = DayRange(parse_day(each["first"]), parse_day(each["last"]))
+            keys = {TableDay(table, day) for table in tables for day in days}
+            self.closed = self.closed | keys if each["word"] == "close" else self.closed - keys
+            changing = {key for publication in self.open for key in self._changes(publication)} & keys
+            assert each["word"] == "reopen" or not changing, f"{changing} was closed while it was changed"
+
+    def _changes(self, publication: str) -> set[TableDay]:
+        """Days of which it changes rows by more than appending."""
+        wishes = self._wishes[publication]
+        tables = {} if wishes.kind == "compact" else wishes.tables
+        undone = self._wishes[wishes.undoes].tables if wishes.undoes else {}
+        return {
+            TableDay(table, day)
+            for table, wish in tables.items()
+            for day in wish.rows
+            if "append" not in (wish.mode, undone[table].mode if table in undone else "")
+        }
+
     def _prepared(self, publication: str) -> None:
         wishes = self._wishes[publication]
+        changed = self._changes(publication) & self.closed
+        assert not changed, f"{publication} was prepared over closed days: {changed}"
         assert publication not in self.outcomes, f"{publication} was prepared again"
         for other in self.open:
             locked = self._wishes[other].tables.keys() | self._wishes[other].switches.keys()

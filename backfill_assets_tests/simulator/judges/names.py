@@ -17,6 +17,7 @@ NAMES = {
     r"took back what others wrote": "foreign write undone",
     r"of older .* unseen": "newer result overwritten unseen",
     r"past the lock": "prepared past a lock",
+    r"over closed days|was closed while": "a closed day changed",
     r"were withdrawn": "made of withdrawn rows",
     r"on gained rows": "made of other rows than it asked for",
     r"closed against the decision|is done, and withdrawn|decided twice": "ended otherwise than decided",

@@ -1,0 +1,38 @@
+"""The command ``backfill close``."""
+
+from __future__ import annotations
+
+import click
+
+from backfill_assets.cli.options import MONTH, TABLE, as_json
+from backfill_assets.cli.output import say_answer
+from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher
+from backfill_assets.days import DayRange
+
+
+@click.command()
+@click.argument("days", type=MONTH, metavar="DAYS")
+@click.argument("table", type=TABLE, required=False)
+@click.option("--reason", required=True, metavar="TEXT", help="Why: others read it wherever the days are shown.")
+@as_json
+def close(days: DayRange, table: str | None, reason: str) -> None:
+    """Close DAYS of every table, or of TABLE alone: nothing publishes to them until they are reopened.
+
+    \b
+    Examples:
+      backfill close 2017-03 --reason "the quarter is reported"
+      backfill close 2017-03-01..2017-03-05 fact_daily_revenue --reason "audited"
+      backfill reopen 2017-03 --reason "returns of April"
+
+    Runs, streams, repairs, undo and plans leave closed days as they are, and a week or a month with one of them. Raw
+    goes on taking rows: they wait, and status counts them. Compaction and other care that changes no row goes on.
+    Where BACKFILL_APPROVAL_BY asks for others, another person has to type the same.
+    """
+    from backfill_assets.answers.books import books_entry, say_of_books
+    from backfill_assets.publish.closed_days import Declared
+    from backfill_assets.rebuild.outcome import os_person
+
+    catalog, publisher = current_catalog(), open_publisher()
+    publisher.declared = Declared.of(catalog.steps)
+    entry = books_entry(catalog, "close", days, table, reason, os_person())
+    say_answer(say_of_books(publisher, entry, current_settings().approval_by))
