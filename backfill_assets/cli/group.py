@@ -59,14 +59,15 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
 """Each command's line in ``backfill --help``; its module in ``verbs`` has its name."""
 COMMANDS = {name: line for section in SECTIONS.values() for name, line in section.items()}
 PUBLISHING = ("run", "approve", "rollback", "timeline", "raw", "stream", "adopt", "maintain")
-"""After these, what is due of lineage is sent."""
+"""Commands that also send due events of lineage."""
 HELP = ["-h", "--help"]
 ADDED = "backfill.commands"
 
 
 class CommandFailed(click.ClickException):
-    """An error in red on stderr, or a line of JSON with ``--json``. Exit code 1; a subclass has another if scripts must
-    distinguish it.
+    """An error in red on stderr, or a line of JSON with ``--json``.
+
+    Exit code 1; a subclass has another if scripts must distinguish it.
     """
 
     usage = ""
@@ -110,9 +111,7 @@ class _Lakehouse(click.Path):
 
 
 def end_at_once() -> None:
-    """Skip garbage collection: it takes 0.2 s of a command, and over 2 s of a daemon, which may be killed before its
-    end.
-    """
+    """Skip garbage collection: it takes 0.2 s of a command, and over 2 s of a daemon."""
     # Handlers run in reverse order: this one after those of later imports.
     atexit.register(gc.freeze)
 
@@ -168,9 +167,8 @@ class CommandGroup(click.Group):
 
 @contextmanager
 def logged_command(ctx: click.Context) -> Iterator[None]:
-    """With ``--log-format json``: when a command begins and ends, and which one each line is of. What was typed after
-    its name may be a person's key, and is left out.
-    """
+    """With ``--log-format json``: when a command begins and ends, and which one each line is of. Its arguments may be a
+    person's key, and are left out."""
     if not logs_as_json():
         yield
         return

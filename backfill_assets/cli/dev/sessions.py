@@ -112,7 +112,7 @@ def stop_sessions(leaders: Iterable[subprocess.Popen[bytes]], grace_seconds: flo
 
 
 def living_sessions(leaders: Iterable[subprocess.Popen[bytes]]) -> list[subprocess.Popen[bytes]]:
-    """Sessions with a living process; numbers of ended ones may be reused."""
+    """Sessions with a living process; the number of an ended one may be reused."""
     known = list(leaders)
     living = [each for each in known if session_exists(each)]
     _watch.remove({each.pid for each in known} - {each.pid for each in living})

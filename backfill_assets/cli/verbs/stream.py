@@ -134,7 +134,7 @@ def stream(
 
 
 def _run_info(table: str) -> RunInfo:
-    """Maintenance recognizes a stream's publications by the beginning of ``launched_by``."""
+    """Maintenance knows a stream's publications by this ``launched_by``."""
     from backfill_assets.publish.fold import STREAM
 
     run = run_info("stream")
