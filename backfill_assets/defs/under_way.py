@@ -40,7 +40,6 @@ from backfill_assets.upkeep.backfill_breaker import RunAttempt, RunOutcome, back
 from backfill_assets.upkeep.trouble import WriteUnderWay
 
 PATIENCE = timedelta(hours=1)
-"""A started run without an event for so long counts as dead."""
 
 
 def busy_days(instance: dg.DagsterInstance, tables: Collection[str]) -> dict[str, list[WriteUnderWay]]:
@@ -112,7 +111,6 @@ def ever_targeted(instance: dg.DagsterInstance, table: str) -> bool:
 
 
 def is_alive(instance: dg.DagsterInstance, record: dg.RunRecord, now: datetime) -> bool:
-    """Queued, or with an event within :data:`PATIENCE`."""
     run = record.dagster_run
     if run.status in (dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED):
         return True
@@ -122,7 +120,7 @@ def is_alive(instance: dg.DagsterInstance, record: dg.RunRecord, now: datetime) 
 
 
 def _of_run(run: dg.DagsterRun, tables: Collection[str]) -> Collection[str]:
-    """All tables without a selection; none for the watchdogs."""
+    """A run without a selection is of all tables, but that of the watchdogs of none."""
     if run.asset_selection:
         return {key.to_user_string() for key in run.asset_selection} & set(tables)
     return set() if run.job_name == JOB else set(tables)
@@ -141,9 +139,9 @@ def launch_backfill(
 ) -> str:
     """Ask the backfill daemon to build the ``wanted`` days of each table; returns the backfill's id at once.
 
-    Days of a weekly or monthly table mean their period. Days ``earlier`` than the first partition are built by the run
-    of that partition. A given ``backfill_id`` (at most 32 characters) makes the call idempotent. Raises
-    :class:`InvalidRequest` for a day without partition.
+    Days of a weekly or monthly table mean their period. Days ``earlier`` than the first partition are built by its
+    run. A given ``backfill_id`` (at most 32 characters) makes the call idempotent. Raises :class:`InvalidRequest`
+    for a day without partition.
     """
     apart = earlier or {}
     wanted_id = backfill_id or clock.token(4)
@@ -164,7 +162,6 @@ def launch_backfill(
 
 
 def where_launched(backfills: Sequence[str], ui: str) -> list[str]:
-    """Runs that a tick requests would have no title and no idempotent id: backfills are listed."""
     pages = ", ".join(f"{ui}{backfill_page(each)}" for each in backfills)
     return [f"Dagster counts no backfill among the runs requested: {pages}"] if pages else []
 
@@ -236,7 +233,6 @@ def _datasets_of(backfill: PartitionBackfill, catalog: Catalog) -> set[str]:
 
 
 def _attempts(instance: dg.DagsterInstance, backfill: str) -> Iterator[RunAttempt]:
-    """Oldest first. A failed run that Dagster will retry is under way."""
     now = clock.now().timestamp()
     for record in instance.get_run_records(dg.RunsFilter(tags={BACKFILL_ID_TAG: backfill}), ascending=True):
         run, began = record.dagster_run, record.start_time
