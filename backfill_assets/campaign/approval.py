@@ -25,7 +25,6 @@ from backfill_assets.text import format_count
 from backfill_assets.ui_addresses import asset_page
 
 MovedDays = Mapping[str, Ranges]
-"""By table."""
 
 
 class ApprovalVerdict(enum.StrEnum):
@@ -45,10 +44,8 @@ class ApprovalDecision:
 
 @dataclass(frozen=True)
 class Attempt:
-    """What a cut-over is about to publish. ``approved`` is the approved difference's fingerprint, ``compared`` this
-    cut-over's newest comparison, ``exceeded`` the breaker's word on the same days, ``held_back`` days left out without
-    consent.
-    """
+    """What a cut-over is about to publish: the ``approved`` difference's fingerprint, the newest one ``compared``, the
+    breaker's word, and days left out without consent."""
 
     approved: str
     staged: Sides
@@ -87,7 +84,6 @@ def moved_days(approved: Sides, staged: Sides) -> dict[str, Ranges]:
 
 
 def moved_sentence(moved: MovedDays) -> str:
-    """``Moved after the approval: fact_sales_transactions 2017-03-07; report_monthly_close 2017-03-01.``"""
     days = "; ".join(f"{table} {', '.join(ranges)}" for table, ranges in moved.items() if ranges)
     return f"Moved after the approval: {days or 'what was staged'}."
 
@@ -98,8 +94,7 @@ _ANOTHER = Person("another person")
 @dataclass(frozen=True)
 class Approvers:
     """``starter`` began or resumed it last. An unknown person is never another. ``listed`` approvers restrict every
-    rule; ``needed`` of them have to approve.
-    """
+    rule; ``needed`` of them have to approve."""
 
     rule: ApprovalRule
     planner: Person
@@ -164,7 +159,7 @@ def _planner_and_starter(planner: Person, starter: Person) -> str:
 
 
 def letter_terms(plan: Plan, rule: ApprovalRule, planner: Person, state: CampaignState, ui: str = "") -> LetterTerms:
-    """Links to the UI only if Dagster's daemon carries the campaign on: others have no page there."""
+    """Links to the UI only if Dagster's daemon carries the campaign on."""
     terms = plan.terms
     return LetterTerms(
         plan=plan.id,

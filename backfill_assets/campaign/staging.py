@@ -1,4 +1,4 @@
-"""The shadow backfill: days are staged wave by wave, and judged by the plan's limits and expectations."""
+"""The shadow backfill: days are staged by waves, and judged by the plan's limits and expectations."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ from backfill_assets.report.markdown import markdown
 from backfill_assets.state.observed import observe
 
 Held = dict[str, dict[date, DayContent]]
-"""Contents of days by table."""
 
 
 # ------------------------------------------------------------------ staged
@@ -59,7 +58,6 @@ def stage(
 
 
 def say_news(at: CampaignRun, line: str) -> None:
-    """Print ``line`` unless it repeats an adoption by this process or a cut period."""
     is_own = ADOPTED in line and bool(at.staged.steps)
     if is_own or line in at.staged.said:
         return
@@ -89,10 +87,10 @@ def judge_wave(at: CampaignRun, number: int, done: Sequence[StepBuilt]) -> None:
 def require_within_limits(
     at: CampaignRun, step: CampaignStep, done: Sequence[StepBuilt], where: str = "", days: int = 0
 ) -> list[Exceeded]:
-    """Stop at ``step`` if a limit is exceeded; returns the warnings. Each is announced once.
+    """Stop at ``step`` if a limit is exceeded; returns the warnings, each announced once.
 
-    ``days``: how many are to be tried. Shares are of all of these: it stops once untried days cannot bring a share
-    back within its limit, and no sooner.
+    Shares are of ``days``, all that are to be tried: it stops once the rest cannot bring a share back within its
+    limit.
     """
     found = judge_limits(at, done, at.options.limits, days)
     for each in found:
@@ -132,7 +130,6 @@ def _first_cause(exceeded: Exceeded, done: Iterable[StepBuilt]) -> str:
 
 
 def _figures(at: CampaignRun, done: Iterable[StepBuilt]) -> tuple[Held, Held]:
-    """Of the staged days, and of the same days as they are published."""
     steps, observed, published = list(done), observe(at.storage, at.tables), published_contents(at)
     overlay, known = staged_by(steps).overlay, at.staged.figures
     staged: Held = {}
