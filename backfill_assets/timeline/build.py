@@ -1,7 +1,7 @@
 """Builds requested days on a timeline (``run_on``), or all that it has again (``forward``), through the usual gates.
 
-A run takes all its days of a step or none, and writes one revision at its end: a killed process leaves the timeline
-unchanged, and the next reuses what it staged. Spark starts only if a day has to be computed.
+A run takes all its days of a step or none, and writes one revision at its end: after a kill, the next reuses what
+was staged.
 
 Going forward takes rows that arrived since the moment, once. Without arrivals only the logic differs; the timeline's
 other days then show that moment too, until it goes forward with arrivals.
@@ -69,11 +69,12 @@ def run_on(
     *,
     report: Callable[[StepBuilt], None] = lambda _: None,
 ) -> TimelineBuilt:
-    """Build days step by step, and write the timeline's next revision if one changed. If a step fails, the steps before
-    it are written.
+    """Build days step by step, and write the timeline's next revision if one changed. Steps before a failed one are
+    written.
 
     Raises :class:`DaysFailed` for a failed gate (good days stay staged), :class:`InvalidRequest` for raw tables and
-    days that have not ended, :class:`PublicationRefused` if another process changed the timeline, or for a dirty tree.
+    days that have not ended, :class:`PublicationRefused` if another process changed the timeline, or for a dirty
+    tree.
     """
     for each in asked:
         refuse_raw(each.step, timeline.name)
@@ -96,7 +97,6 @@ def run_on(
 
 
 def refuse_raw(step: Step, timeline: str) -> None:
-    """Raise :class:`InvalidRequest` for a raw or external table."""
     if step.external is not None:
         step.external.refuse(
             f"it is not built on the timeline {timeline}",
@@ -111,7 +111,6 @@ def refuse_raw(step: Step, timeline: str) -> None:
 
 
 def _over_its_base(lake: Lake, timeline: NamedTimeline, asked: Sequence[StepRequest]) -> Place:
-    """Main may have moved since the timeline's base."""
     tables = {name for each in asked for name in (*touched_tables(each.step), *gates.looked_at_beside(each.step))}
     base = View.at(lake.storage, timeline.base).records(tables)
     return Place(timeline.id, Overlay(timeline.records), base)
@@ -175,8 +174,8 @@ def computed_again(
 ) -> TimelineBuilt:
     """Compute the days of ``timeline`` again, without writing it.
 
-    ``version`` is for the tables it was rewound for; others use current versions. A day that gates hold back keeps its
-    content, with all that read it. Without ``arrivals``, inputs are those of the moment.
+    ``version`` is for the tables it was rewound for; others use current versions. A day that gates hold back keeps
+    its content, with all that read it. Without ``arrivals``, inputs are those of the moment.
 
     Raises :class:`InvalidRequest` for a version that none of these tables has or a timeline without days,
     :class:`PublicationRefused` for a dirty tree or a moment whose files are gone.
@@ -228,8 +227,8 @@ def versions_to_use(steps: Sequence[Step], timeline: NamedTimeline, version: str
 def records_at_moment(storage: Storage, steps: Sequence[Step], timeline: NamedTimeline) -> DayRecords:
     """Inputs and tables of ``timeline`` as of its moment.
 
-    Raises :class:`InvalidRequest` if the timeline does not record it, and :class:`PublicationRefused` with possible
-    moments if files are gone.
+    Raises :class:`InvalidRequest` if it does not record one, :class:`PublicationRefused` with possible moments if
+    files are gone.
     """
     if timeline.moment_base is None:
         raise InvalidRequest(
@@ -252,7 +251,7 @@ def _days_read(steps: Sequence[Step], timeline: NamedTimeline, held: DayRecords)
 
 
 def base_at_moment(storage: Storage, timeline: NamedTimeline) -> TimelineBase:
-    """Everything at the moment of ``timeline``; tables with missing files are left out, unless its days read them."""
+    """The moment of ``timeline``, without tables that lack files, unless its days read them."""
     if timeline.moment_base is None:
         raise AssertionError(f"{timeline.name} has no moment.")
     then = timeline.moment_base
