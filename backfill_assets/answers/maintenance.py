@@ -18,7 +18,6 @@ SEND = "backfill maintain --send-notices"
 
 
 def maintenance_answer(done: Sequence[Done], *, dry_run: bool) -> Answer:
-    """``items``: timelines, days or files."""
     rows = [
         (
             each.task.chore.value,

@@ -38,7 +38,6 @@ _VOLUMES = ("rows read", "read", "rows written", "written", "time")
 
 
 def plan_answer(plan: Plan, now: datetime, moved: PlanDrift | None = None) -> Answer:
-    """``moved``: drift since planning."""
     parts = (*_what_it_is(plan, moved), *_findings(plan), *_what_it_takes(plan), *_what_it_reads(plan, now))
     if moved:
         carried_on: tuple[str, ...] = (plan.command(),)

@@ -24,7 +24,6 @@ def rows_answer(found: SqlRows, most: int | None = None) -> Answer:
 
 
 def _cell(value: Any) -> object:
-    """DuckDB's sum of integers is a decimal without a fraction."""
     match value:
         case bytes():
             return Datum(value.hex())
@@ -38,7 +37,6 @@ def written_answer(file: str) -> Answer:
 
 
 def tables_answer(moments: Moments, *, as_of: str = "", on: str = "") -> Answer:
-    """The tables with their columns."""
     view = moments.view(schema_of(as_of, on))
     rows: Sequence[Sequence[object]] = [
         (table, ", ".join(dataset_in(view, table).schema.names)) for table in view.tables

@@ -36,7 +36,6 @@ from backfill_assets.timeline.view import observe_timeline
 
 
 def stamps(view: View, of: Collection[TableDay]) -> dict[TableDay, Brought]:
-    """What last brought each day."""
     tables, days = {table for table, _ in of}, {day for _, day in of}
     found: dict[TableDay, Brought] = {}
     for each in brought_days(PublicationLog(view.storage).files(), tables, days, until=view.sequence) if of else ():
@@ -48,7 +47,7 @@ def stamps(view: View, of: Collection[TableDay]) -> dict[TableDay, Brought]:
 
 
 def lineages_of(view: View, found: Mapping[TableDay, Brought]) -> dict[TableDay, DayLineage]:
-    """Days whose lineage was not recorded are left out."""
+    """Leaves out days without recorded lineage."""
     made = lineages(view.storage, {stamp.publication for stamp in found.values()})
     by_id = {publication: days for (publication, _), days in made.items()}
     all_made = {key: by_id.get(stamp.publication, {}).get(key) for key, stamp in found.items()}
@@ -99,7 +98,7 @@ class FoundTrace:
 
 
 def with_token(key: str, personal: str, storage: Storage, token_key_file: Path) -> str:
-    """Replaces ``@`` with the token of ``personal``. Raises :class:`InvalidRequest` if the key has none."""
+    """Replaces ``@`` with the token of ``personal``. Raises :class:`InvalidRequest` for a key without one."""
     parts = key.split(BETWEEN)
     if PERSONAL not in parts:
         raise InvalidRequest(
