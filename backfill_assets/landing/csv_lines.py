@@ -51,14 +51,13 @@ class Patterns(NamedTuple):
     """The record's last value goes on in the next line."""
     within: str
     closes: str
-    """The line ends such a value, and the record."""
+    """The line ends such a value."""
     reopens: str
-    """The line ends such a value, and another one goes on in the next line."""
+    """The line ends such a value, and begins another."""
 
 
 @cache
 def patterns(dialect: Dialect) -> Patterns:
-    """They use the common subset of RE2 and Python."""
     delimiter, quote, escape = map(re.escape, (dialect.delimiter, dialect.quote, dialect.escape))
     escaped = f"|{escape}[^\\n]" if escape and dialect.escape != dialect.quote else ""
     special = f"{delimiter}\\r\\n{escape if escaped else ''}"

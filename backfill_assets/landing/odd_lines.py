@@ -45,7 +45,6 @@ def as_plain_object(line: str) -> str | None:
 
 
 def _fields_of_json(line: str) -> Fields | None:
-    """Python's decoder takes a tenth, unless a line nests deeply."""
     pairs = _JSON.decode(line)
     if not isinstance(pairs, _Pairs):
         return None
@@ -91,7 +90,6 @@ class _Reader:
         return _whole_signs(self._text()) if self._kind == "text" else "".join(self._written())
 
     def _written(self) -> list[str]:
-        """Iterative, because nesting may be deep."""
         found: list[str] = []
         closing: list[str] = []
         while True:

@@ -32,7 +32,6 @@ _GENERAL_FORMS = (
     (r"(?s)^([^:]+: )'.*' is (not? [^']*)$", r"\1is \2"),
     (r"(?s)^(.*?) \(was .*\)$", r"\1"),
 )
-"""Remove the landed value from a reason; the first that matches applies."""
 
 
 def general(reason: str) -> str:
@@ -103,7 +102,7 @@ class Group:
     days: tuple[date, ...]
     rows: int
     resolved: int
-    """Rows of which a version as new or newer was accepted since."""
+    """Rows of which a version as new was accepted since."""
     example: str
     file: str
     line: int
@@ -125,7 +124,6 @@ def letters(view: View, table: str, days: DayRange | None = None) -> list[dict[s
 
 
 def grouped(table: str, rows: Sequence[Row], resolved: Set[int] = frozenset()) -> list[Group]:
-    """The most frequent come first; ``resolved`` are positions in ``rows``."""
     members: dict[str, list[int]] = {}
     for number, row in enumerate(rows):
         for reason in dict.fromkeys(map(general, row["reasons"])):
@@ -144,8 +142,7 @@ def grouped(table: str, rows: Sequence[Row], resolved: Set[int] = frozenset()) -
 
 def resolved_positions(view: View, source: Source, accepted_in: str, rejected: Sequence[Row]) -> set[int]:
     """Rows whose key was accepted within the supersession window, in a version as new; or arriving as late, if that is
-    unreadable.
-    """
+    unreadable."""
     landed = LandedValues(source, rejected, (*source.key_columns, source.version_field))
     keys = (_key(landed.value(row, name) for name in source.key_columns) for row in rejected)
     keyed = {number: key for number, key in enumerate(keys) if key is not None}
@@ -177,7 +174,7 @@ def _accepted_rows(view: View, source: Source, table: str, rejected: Sequence[Ro
 
 
 def _of_keys(source: Source, rejected: Sequence[Row]) -> pc.Expression | None:
-    """Filters text keys only: other types may be written differently."""
+    """Only text keys: other types may be written differently."""
     first = source.key_columns[0]
     if source.type_of(first) != "string":
         return None
@@ -214,7 +211,6 @@ class RejectedRows:
 
     @property
     def share(self) -> Quantity:
-        """Unknown for days published before it was counted."""
         lacking = sum(self.rejected.values())
         known = self.received_in_all >= lacking
         return Quantity(Decimal(lacking) / self.received_in_all if known else None, "share")
@@ -260,7 +256,6 @@ def commonest_reason(storage: Storage, version: int, table: str, day: date) -> s
 
 
 def count_reasons(storage: Storage, files: Iterable[str]) -> Counter[str]:
-    """Counts the first 10,000 rows of each readable file."""
     counts: Counter[str] = Counter()
     for path in files:
         with suppress(BackfillError, OSError):

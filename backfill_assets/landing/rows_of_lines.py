@@ -47,7 +47,7 @@ def asked_of_lines(
 def write_rows_of_lines(
     source: Source, lines: DataFrame, token_key_file: str, today: date, into: tuple[Table, Timeline]
 ) -> list[AddedFile]:
-    """Writes into a timeline of raw, in one Spark job; no log names the files yet."""
+    """Into a timeline of raw, in one Spark job; no log names the files yet."""
     table, timeline = into
     columns = columns_written(table)
     query = _query(source, _sql(source, raw_rows_to_write, table), columns, token_key_file)
@@ -66,7 +66,6 @@ def _query(source: Source, asked: str, found: pa.Schema, token_key_file: str) ->
 
 @cache
 def _sql(source: Source, asked: Asked, table: Table | None = None) -> str:
-    """Cached, because it takes half a second."""
     import ibis
 
     held = ibis.table(ibis.Schema.from_pyarrow(_HELD), name=ROWS)
