@@ -47,8 +47,7 @@ def compare_files(
     landing: LandingZone, source: Source, known: Positions, days: Iterable[date]
 ) -> tuple[ArrivalFiles, ...]:
     """Raises :class:`SourceUnreadable` for days without a folder, which may be unmounted (an empty one means nothing),
-    and :class:`InvalidRequest` for a source of topics alone.
-    """
+    and :class:`InvalidRequest` for a source of topics alone."""
     wanted = sorted(set(days))
     if not wanted:
         return ()
@@ -122,7 +121,6 @@ def _refuse_without_folder(landing: LandingZone, source: Source, days: Sequence[
 def compare_days(
     zone: LandingZone, storage: Storage, source: Source, table: str, listed: Mapping[date, LandedDay]
 ) -> dict[date, LandedDay]:
-    """Adds changed and removed files; reads every file of ``listed``."""
     main = MainTable.open(storage, table)
     if main is None or not listed:
         return dict(listed)

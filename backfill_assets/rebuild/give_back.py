@@ -1,7 +1,6 @@
 """Releases an adopted table, where it is or moved, as an ordinary Delta table with main's rows.
 
-Then nothing is published to it, its status is unknown and maintenance skips it. Files of ours that its log does not
-name are deleted.
+Then nothing is published to it, its status is unknown and maintenance skips it.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class ReleasePlan:
     days: tuple[date, ...]
     adopted_from: str
     done_by: str = ""
-    """The publication that released it already, if only tidying and moving are left."""
+    """The publication that released it, if only tidying and moving are left."""
 
     @property
     def to(self) -> str:
@@ -60,8 +59,7 @@ class GivingBack:
 
     def plan(self) -> ReleasePlan:
         """Raises :class:`InvalidRequest` for a table never adopted, :class:`PublicationRefused` while a campaign or
-        timeline needs its files.
-        """
+        timeline needs its files."""
         self.publisher.recover([self.table])
         adopted = next(brought_days(self.publisher.log.files(), [self.table], kind="adopt"), None)
         if adopted is None:
@@ -107,7 +105,7 @@ class GivingBack:
         return by
 
     def request(self) -> Publication:
-        """Days keep their files, but have no known content any more."""
+        """Days keep their files without known content."""
         head = self.publisher.log.head()
         main = MainTable.open(self.lake.storage, self.table)
         require_newest(self.table, main.version if main else None, head.state.versions.get(self.table))
@@ -134,7 +132,7 @@ class GivingBack:
         return TableChange(table=self.table, table_schema=schema, days=days)
 
     def _tidy(self) -> None:
-        """Delete logs of timelines and files of older states: no VACUUM would, in a folder hidden from it."""
+        """Delete logs of timelines and files of older states, which VACUUM would not find in a hidden folder."""
         main = MainTable.open(self.lake.storage, self.table)
         if main is None:
             return

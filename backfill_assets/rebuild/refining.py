@@ -41,8 +41,7 @@ class Refined(NamedTuple):
 @dataclass(frozen=True)
 class Queries:
     """DuckDB's SQL: ``judged`` reads raw, the others what was judged. ``rejects`` are collected first: a Python
-    function costs as much for a few rows as for 2,000.
-    """
+    function costs as much for a few rows as for 2,000."""
 
     judged: str
     accepted: str
@@ -102,9 +101,8 @@ def refine_gained(
     changed: pa.Table,
     into: Sequence[tuple[Table, Timeline]],
 ) -> Refined:
-    """Write the winners of all ``changed`` keys, and newly rejected rows, from new files of ``raw``; files ``before``
-    hold older rows, which compete. In this process: a Spark job takes longer for a micro-batch.
-    """
+    """Write the winners of all ``changed`` keys, and newly rejected rows, from new files of ``raw``; rows in files
+    ``before`` compete. In this process: a Spark job takes longer for a micro-batch."""
     (bronze, timeline), (quarantine, _) = into
     storage, asked = timeline.storage, _queries(refinement, raw.table, (bronze, quarantine), Cut())
     accepted_into, rejected_into = _folders(into)
@@ -136,7 +134,7 @@ def _file_name() -> str:
 
 
 def prepare(refinement: Refinement, raw: Table, tables: Sequence[Table]) -> None:
-    """Generates whole days' queries: about a second."""
+    """Takes about a second, for whole days."""
     _queries(refinement, raw, (tables[0], tables[1]), Cut())
 
 
@@ -151,7 +149,7 @@ def _queries(refinement: Refinement, raw: Table, tables: tuple[Table, Table], cu
 
 @cache
 def _of_judged(refinement: Refinement, tables: tuple[Table, Table], judged: ibis.Schema) -> tuple[str, str, str]:
-    """Accepted rows, rejects and rejected rows, which are made alike of each cut."""
+    """Accepted rows, rejects and rejected rows."""
     import ibis
 
     every = ibis.table(judged, name=_JUDGED)
