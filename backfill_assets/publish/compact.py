@@ -57,7 +57,7 @@ def compact_small_files(
     provenance: Provenance | None = None,
     transaction: str = "",
 ) -> Published | Conflict | None:
-    """Merge small files after a stream's batch; None without such days. Days published meanwhile wait for the next."""
+    """Merge small files after a stream's batch. Days published meanwhile wait for the next."""
     main = MainTable.open(publisher.storage, table)
     many = [day for day, files in main.state().of_days(days).items() if files_to_compact(files)] if main else []
     if not many:
@@ -79,8 +79,7 @@ def compact(
     transaction: str = "",
 ) -> Published | Conflict | None:
     """Rewrite each day's chosen files into one; None if no day has two. Days published meanwhile come back as
-    :class:`Conflict`.
-    """
+    :class:`Conflict`."""
     pin = publisher.pin({table: list(days)}, {})
     main = MainTable.open(publisher.storage, table)
     several = sorted(day for (_, day), expected in pin.expected.items() if len(expected.files) > 1)
@@ -103,7 +102,7 @@ def compact(
 
 
 def moved_since(main: MainTable, pin: Pin, days: Iterable[date]) -> Conflict | None:
-    """Rows are read from the very files that are expected: main may have moved in between, and back."""
+    """Rows are read from the files that are expected: main may have moved in between, and back."""
     files = main.state().by_day()
     moved = {day for day in days if files.get(day, frozenset()) != set(pin.expected[TableDay(main.name, day)].files)}
     return Conflict({main.name: frozenset(moved)}, reasons=(f"{main.name} is being published to",)) if moved else None

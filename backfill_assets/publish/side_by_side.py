@@ -1,6 +1,6 @@
 """Sends to several places at once, to each in order: a place that hangs holds up no other.
 
-Sending runs in daemon threads that nobody joins; everything else in the caller's thread, between two answers.
+Daemon threads that nobody joins send; all else is in the caller's thread, between two answers.
 """
 
 from __future__ import annotations

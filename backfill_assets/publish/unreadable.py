@@ -26,7 +26,6 @@ class Unreadable:
     why: str
     next_step: str
     lost: tuple[str, ...] = ()
-    """Relative to the lakehouse root."""
     kind: type[LakehouseUnusable] = LakehouseUnusable
 
     @property
@@ -62,7 +61,7 @@ def _unreadable(storage: Storage, table: str, version: int | None, error: Except
 
 
 def is_closed_to_us(error: BaseException | None) -> bool:
-    """True if this process lacks permission: then nothing is lost."""
+    """Without permission nothing is lost."""
     while error is not None:
         if isinstance(error, PermissionError) or "access is denied" in str(error):
             return True
@@ -85,8 +84,7 @@ def require_ours(released: Mapping[str, str], tables: Iterable[str]) -> None:
 
 def require_newest(table: str, version: int | None, pinned: int | None) -> None:
     """Raises :class:`LakehouseUnusable` for a table older than its pin: it has lost commits, and another would drop
-    their days and reuse their numbers.
-    """
+    their days and reuse their numbers."""
     if pinned is not None and (version is None or version < pinned):
         has = "no log" if version is None else f"version {version} at most"
         raise LakehouseUnusable(
