@@ -202,7 +202,6 @@ def logged_command(ctx: click.Context) -> Iterator[None]:
 
 @contextmanager
 def errors_as_typed() -> Iterator[None]:
-    """Turn errors into one message, as JSON with ``--json``."""
     from backfill_assets.cli.output import AnsweredNo, json_was_typed
 
     try:

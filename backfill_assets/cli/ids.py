@@ -226,7 +226,6 @@ def prepared(publisher: Publisher, publication: str) -> Prepared:
 
 
 def _no_such_plan(storage: Storage, text: str, known: list[str]) -> InvalidRequest:
-    """Suggestions compare hashes alone: all ids share their prefix."""
     from difflib import get_close_matches
 
     show, part = ShortIds(frozenset(known)), text.removeprefix("plan-").removeprefix("campaign-")

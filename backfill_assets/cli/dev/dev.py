@@ -254,7 +254,6 @@ def _dagster(
     ui = (*commands.ui, "-w", str(workspace), "--host", LOOPBACK, "--port", str(ui_port))
 
     def start_ui() -> subprocess.Popen[bytes]:
-        """Another program on the port would answer in its place."""
         require_free_port(ui_port)
         return start.process(ui)
 

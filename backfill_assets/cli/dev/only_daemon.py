@@ -29,7 +29,7 @@ def daemon_file(settings: Settings) -> Path:
 
 @contextmanager
 def only_daemon(settings: Settings, command: str) -> Iterator[None]:
-    """Hold the lock; raises :class:`HasDaemon` if another process has it."""
+    """Raises :class:`HasDaemon` if another process has the lock."""
     file = daemon_file(settings)
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("a+") as lock:

@@ -1,5 +1,3 @@
-"""The command ``backfill approve``."""
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

@@ -1,5 +1,3 @@
-"""The commands ``backfill dataset``."""
-
 from __future__ import annotations
 
 import re

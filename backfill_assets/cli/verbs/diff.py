@@ -1,5 +1,3 @@
-"""The command ``backfill diff``."""
-
 from __future__ import annotations
 
 import re

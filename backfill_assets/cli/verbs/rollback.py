@@ -1,5 +1,3 @@
-"""The command ``backfill rollback``."""
-
 from __future__ import annotations
 
 from contextlib import suppress

@@ -1,5 +1,3 @@
-"""The command ``backfill stream``."""
-
 from __future__ import annotations
 
 import json
