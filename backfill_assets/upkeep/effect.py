@@ -32,8 +32,6 @@ _BY_A_RUN = (Cause.FAILED_RUN, Cause.HELD_BACK)
 
 @dataclass(frozen=True)
 class ReadDay:
-    """A day as read from main; declared totals by column."""
-
     rows: int | None = 0
     totals: Mapping[str, Decimal] = field(default_factory=dict)
     content: str = ""
@@ -56,17 +54,14 @@ class Surroundings:
     content: Callable[[TableDay], DayContent | None]
     held: Callable[[TableDay], ReadDay]
     commits: Callable[[str, Collection[date]], Sequence[ForeignCommit]] = lambda *_: ()
-    """Foreign writes since the days' publications, newest first."""
     disagreements: Callable[[TableDay], Sequence[Disagreement]] = lambda _: ()
     run_of: Callable[[TableDay], str] = lambda _: ""
-    """The run that failed before the day's gates, or was held back by them."""
     held_back: Callable[[TableDay], HeldByStream | None] = lambda _: None
 
 
 @dataclass(frozen=True)
 class Addresses:
     ui: str = ""
-    """Root of the links to Dagster; stored facts have relative ones."""
     plan_page: Callable[[str], str] = lambda _: ""
     owners: Callable[[str], Sequence[str]] = lambda _: ()
     difference: Callable[[str], str] = lambda _: ""

@@ -43,7 +43,6 @@ class FailedWatch:
     lost: bool = False
     disagreements: tuple[Disagreement, ...] = ()
     beside: str = ""
-    """A digest of what its sums were compared with, or empty."""
 
     @property
     def holds_others(self) -> bool:
@@ -78,7 +77,6 @@ class HeldByStream:
     events: int
     since: datetime
     release: str = ""
-    """A command that publishes the day all the same, or empty."""
     shown_by: str = ""
     run: str = ""
     evidence: str = ""

@@ -78,7 +78,6 @@ _NEXT_STEPS: Mapping[Cause, str] = {
 
 
 def of_unreadable(seen: RepairContext) -> Iterator[ManualAction]:
-    """Unreadable tables with all days that the log knows; not those that were given back."""
     for table, each in sorted(seen.observed.unreadable.items()):
         if each.kind is GivenBack:
             continue
@@ -167,7 +166,6 @@ def after_partitions(troubles: Iterable[StaleDay]) -> Iterator[str]:
 
 
 def before_partitions(seen: RepairContext, troubles: Iterable[StaleDay]) -> Iterator[ManualAction]:
-    """Days before the first partition that no result looks back to."""
     why = "earlier than the first partition and than what it looks back to, so no backfill builds it"
     for table, days in by_table(each.key for each in troubles).items():
         next_step = "look at its rows (backfill show); if they are right: " + run_downstream(seen.step_of[table], days)

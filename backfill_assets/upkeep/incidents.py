@@ -78,7 +78,6 @@ class Incident(Record):
     plan: str = ""
     """A repair beyond its bounds, which waits for approval."""
     left_to: str = ""
-    """The plan, or other days' repair, that rebuilds its days."""
     before: Mapping[date, str] = Field(default_factory=dict)
     after: Mapping[date, str] = Field(default_factory=dict)
     told: tuple[str, ...] = ()
@@ -91,7 +90,6 @@ class Incident(Record):
     disagreed: Mapping[str, tuple[date, ...]] = Field(default_factory=dict)
     """Days of ``follows`` on which the watchdog disagreed and that it reads again."""
     seen: Mapping[str, Mapping[date, str]] = Field(default_factory=dict)
-    """Evidence of each wrong day, own and downstream."""
     said: Mapping[date, str] = Field(default_factory=dict)
     saying: str = ""
     explained: tuple[str, ...] = ()
@@ -101,7 +99,6 @@ class Incident(Record):
     """Backfills of sound days that were not built because of it."""
     right_since: datetime | None = None
     again: int = 0
-    """How often it was told again after an acknowledgement."""
     facts: tuple[Detail, ...] = ()
 
     @property

@@ -210,7 +210,6 @@ def _named_files(prepared: Prepared, table: str) -> Iterable[str]:
 
 
 def believed_now(publisher: Publisher, *, clock_checked: bool = False) -> datetime:
-    """Now less the long steps in the publication log, unless a person has checked the clock."""
     now = clock.now()
     if clock_checked:
         return now
@@ -235,7 +234,6 @@ def not_borne_out(newest_first: Iterable[datetime], now: datetime, look_back: ti
 
 
 def _newest_first(files: LogFiles, since: datetime) -> list[datetime]:
-    """Times in log order, without files older than ``since`` or too narrow for a long step."""
     found: list[tuple[int, datetime]] = []
     for number, (low, high, newest) in enumerate(files.spans()):
         if low and high and newest is not None and (high < since or high - low <= MOST_QUIET):

@@ -198,7 +198,6 @@ class _Grouping:
     # -------------------------------------------------------------- what becomes of open incidents
 
     def _split(self, root: Root) -> None:
-        """Days that show another fault become another incident."""
         parts: dict[tuple[Cause, str], list[WrongDay]] = {}
         for each in root.findings:
             parts.setdefault((each.cause, "" if each.cause in PENDING else each.saying), []).append(each)
@@ -228,7 +227,6 @@ class _Grouping:
             self._roots.remove(first)
 
     def _leave_to_graver(self, root: Root) -> None:
-        """The lesser fault of a day goes on within the graver."""
         incident = root.incident
         if incident is None or root.findings or root.in_progress or root.is_over or incident.cause in SUSPECTED:
             return

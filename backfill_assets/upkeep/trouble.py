@@ -98,9 +98,8 @@ class RepairContext:
     spending: Spending = NOTHING_SPENT
     now: datetime = _END_OF_TIME
     suspicions: Mapping[TableDay, Mapping[str, str]] = field(default_factory=dict)
-    """Failed checks that read no rows: words by check."""
     judged_before: Collection[TableDay] = ()
-    """Days published since such a check: it will run again."""
+    """Days published since a check judged them: it will run again."""
     not_run: Mapping[TableDay, NotRun] = field(default_factory=dict)
     closings: Mapping[str, Closing] = field(default_factory=dict)
     busy: Mapping[str, Sequence[WriteUnderWay]] = field(default_factory=dict)
@@ -222,7 +221,6 @@ class RepairContext:
         return {TableDay(each.table, each.day): each for each in self.failed_watches if self._still_speaks(each)}
 
     def _still_speaks(self, watch: FailedWatch) -> bool:
-        """A sum compared with another table ends when that changes."""
         key = TableDay(watch.table, watch.day)
         state, physical = self.observed.states.get(key), self.observed.now(key)
         if state is None or (state.publication, physical) != (watch.publication, watch.physical):

@@ -153,7 +153,6 @@ class Watch:
             self._measured |= {TableDay(name, day): found.get(day, zero) for day in wanted}
 
     def _readable(self, table: Table, version: int, days: Sequence[date]) -> dict[date, Metrics]:
-        """Bisects: a damaged file hides no other day."""
         try:
             return self._pass(table, version, days)
         except (FilesUnreadable, PySparkException, Py4JJavaError) as error:
