@@ -24,7 +24,6 @@ from backfill_assets.text import format_count, format_ranges
 
 LATER_DAYS = "later_days"
 EARLIER_TAG = "backfill/earlier_days"
-"""Tag: days before a table's first partition that its run builds too."""
 
 
 def earlier_days_tag(days: Days) -> dict[str, str]:

@@ -296,7 +296,6 @@ def report_state(instance: dg.DagsterInstance, found: StartPage, shown: str = ""
 
 
 def keep_page(instance: dg.DagsterInstance, asset: str, metadata: Mapping[str, dg.MetadataValue], seen: str) -> str:
-    """Materialize a page if its digest differs from ``seen``; returns its digest."""
     if (now := digest(metadata)) != seen:
         instance.report_runless_asset_event(dg.AssetMaterialization(asset, metadata=metadata))
     return now

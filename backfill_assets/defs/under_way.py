@@ -89,7 +89,6 @@ def days_of_backfill(backfill: PartitionBackfill, tables: Collection[str]) -> di
 
 
 def is_backfill_alive(instance: dg.DagsterInstance, backfill: PartitionBackfill, now: datetime) -> bool:
-    """Launched within :data:`PATIENCE`, or with a run that is alive or ended within it."""
     if backfill.status in BULK_ACTION_TERMINAL_STATUSES:
         return False
     records = instance.get_run_records(filters=dg.RunsFilter(tags={BACKFILL_ID_TAG: backfill.backfill_id}))

@@ -191,7 +191,6 @@ TURNS = 30
 def days_to_watch(
     states: Iterable[DayState], altered: Mapping[str, Collection[date]], *, looked_until: int, tonight: date
 ) -> dict[str, list[date]]:
-    """Days published after entry ``looked_until``, tonight's turn, and ``altered``."""
     found: dict[str, set[date]] = {}
     for state in (each for each in states if each.content is not None):
         day = state.day

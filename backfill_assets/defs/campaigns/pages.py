@@ -119,7 +119,6 @@ def letter_link(page: str, plan: str, served: str) -> dict[str, dg.MetadataValue
 
 
 def standing_page(at: CampaignRun, found: str, pads: Launchpads) -> Entries:
-    """``found``, what a person can do now, and what is wrong on main meanwhile."""
     wrong = left_to(at)
     more = [f"And {len(wrong) - _MOST_WRONG} more: `backfill incident list`."] * (len(wrong) > _MOST_WRONG)
     meanwhile = " ".join([*map(escape_markdown, wrong[:_MOST_WRONG]), *more])

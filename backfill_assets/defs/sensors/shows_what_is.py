@@ -140,7 +140,6 @@ class ShownDays:
         return {key: state for key, state in found.items() if self.tables.has(*key)}
 
     def publications(self, states: Iterable[DayState]) -> dict[TableDay, str]:
-        """What Dagster shows for each materialized day: its publication, what withdrew it, or empty."""
         found: dict[TableDay, str] = {}
         for table, of_table in _by_table(states).items():
             newest = newest_materializations(self.instance, table, [str(each.day) for each in of_table])
