@@ -78,7 +78,6 @@ def _held_back_text(lines: Sequence[str]) -> str:
 
 
 def moved_days(approved: Sides, staged: Sides) -> dict[str, Ranges]:
-    """Days that differ from what was approved, or are left out."""
     found = by_table(key for key in approved.keys() | staged.keys() if approved.get(key) != staged.get(key))
     return {table: as_ranges(days) for table, days in sorted(found.items())}
 
@@ -139,7 +138,6 @@ class Approvers:
 
     @property
     def sentence(self) -> str:
-        """For the letter: ``Anyone but ana, who planned and started it.``"""
         if self.listed:
             able, needed = self.able, format_count(self.needed, "approval")
             if len(able) < self.needed:
@@ -188,7 +186,6 @@ def _outcome(state: CampaignState) -> str:
 
 
 def missing_approvers(rule: ApprovalRule, planner: Person, listed: Collection[str], needed: int) -> str | None:
-    """Why too few people can approve a plan, or None."""
     if not listed:
         return "The plan lists no approvers, and here it has to." if rule is ApprovalRule.LISTED else None
     left_out = {name for name in listed if rule is ApprovalRule.ANOTHER_PERSON and planner.is_same_as(Person(name))}

@@ -22,8 +22,6 @@ Versions = Mapping[str, Collection[str]]
 
 @dataclass(frozen=True)
 class SwitchedSince:
-    """A step's current version was changed since, to another than its days will have."""
-
     step: str
     current: str
     by: str

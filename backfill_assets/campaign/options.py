@@ -51,6 +51,7 @@ class Options:
         return found
 
     def require_as_planned(self, plan: Plan) -> None:
+        """Raises :class:`InvalidRequest` for other waves or limits than the plan's."""
         own = plan.terms
         others = {
             "waves": (own.waves, bool(own.waves) and Shares.parse(own.waves) != self.shares),

@@ -199,7 +199,6 @@ def _broken(error: Exception) -> InvalidRequest:
 
 
 def _line(node: yaml.Node | None, place: Iterable[str | int]) -> int:
-    """The line of a key or item, or of its nearest parent; 0 if none exists."""
     line = 0
     for part in place:
         found = None

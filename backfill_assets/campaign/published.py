@@ -21,8 +21,6 @@ from backfill_assets.publish.past import Closed, closed_entries
 
 @dataclass(frozen=True)
 class CampaignPublication:
-    """A campaign's cut-over, its undo, or the undo of an undo."""
-
     prepared: Prepared
     at: datetime
     closed: int
@@ -100,7 +98,6 @@ class Ledger:
     _published: Sequence[CampaignPublication] = field(init=False, default=())
 
     def entries(self) -> list[JournalEntry]:
-        """Oldest first, with what the log says of the campaign."""
         self._known = journal.numbered_entries(self.log.storage, self.campaign, self._known)
         if (newest := self.log.head().version) != self._known_log:
             self._published = published_by(self.log, self.campaign, self._published)

@@ -145,8 +145,6 @@ class _DayBack:
 
 @dataclass(frozen=True)
 class _Decided:
-    """Decisions about each day of ``prepared`` on one ``view`` of main."""
-
     publisher: Publisher
     prepared: Prepared
     steps: Sequence[Step]

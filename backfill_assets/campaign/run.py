@@ -64,11 +64,8 @@ class StepTimer:
 
 @dataclass
 class Staged:
-    """The result of this process's last wave, or walk over all days."""
-
     steps: list[StepBuilt] = field(default_factory=list)
     figures: FiguresRead = field(default_factory=dict)
-    """Read from rows, since they had not been measured."""
     said: set[str] = field(default_factory=set)
 
     @property

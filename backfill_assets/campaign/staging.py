@@ -105,7 +105,6 @@ def require_within_limits(
 
 
 def judge_limits(at: CampaignRun, done: Sequence[StepBuilt], limits: Limits, days: int = 0) -> list[Exceeded]:
-    """``days``: the least number to count as tried."""
     started = next((each.at for each in reversed(at.entries()) if each.begins), clock.now())
     seconds = Decimal(str((clock.now() - started).total_seconds()))
     price = at.price_per_core_second
@@ -143,6 +142,5 @@ def _figures(at: CampaignRun, done: Iterable[StepBuilt]) -> tuple[Held, Held]:
 
 
 def published_contents(at: CampaignRun) -> dict[str, dict[date, DayContent | None]]:
-    """By table and day; None for a foreign write."""
     observed = observe(at.storage, at.tables)
     return {table: observed.contents(table) for table in at.tables}

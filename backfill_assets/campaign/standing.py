@@ -43,7 +43,6 @@ class PlanFacts:
     plan: str
     course: CampaignState
     left: str = ""
-    """The next step if a process has to do it."""
     plan_again: str = "backfill plan"
     publication: str = ""
     at: datetime | None = None

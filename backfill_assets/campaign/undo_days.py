@@ -133,9 +133,7 @@ class InputsAfter:
     wanted: str = ""
     """The day's input fingerprint, or empty if its inputs are unknown."""
     version: str = ""
-    """The version that can restate the day, or empty."""
     missing: str = ""
-    """An unpublished input day, which prevents restating."""
     withdrawn: str = ""
     restated: str = ""
     """An input day whose content is unknown, since it is restated."""
@@ -247,7 +245,6 @@ def _of_other_inputs(old: DayContent, moved: TableDayState | None, inputs: Input
 
 
 def _without_content(made: Sequence[TableDayState], moved: TableDayState | None) -> _Outcome:
-    """A day that was not published before, or had a foreign write."""
     if all(each.is_back for each in made):
         return _Outcome(UndoAction.STANDS, AS_BEFORE)
     if _has_files(made):
@@ -263,7 +260,6 @@ def _without_content(made: Sequence[TableDayState], moved: TableDayState | None)
 
 
 def _reader(made: Sequence[TableDayState], inputs: InputsAfter) -> _Outcome:
-    """A day outside the publication that reads a changing one."""
     if not inputs.restated and made_from(inputs.wanted, [each.content_now for each in made]):
         return _Outcome(UndoAction.STANDS, "what it reads comes out the same")
     if inputs.withdrawn and inputs.missing:
@@ -291,6 +287,7 @@ def _seconds(*contents: DayContent | None) -> float | None:
 
 
 def require_undoable(days: Iterable[UndoneDay]) -> None:
+    """Raises :class:`PublicationRefused` if one is refused."""
     if first := next((each for each in days if each.action is UndoAction.REFUSED), None):
         raise PublicationRefused(
             f"{first.step} {first.day} cannot be put back: {first.reason}. Nothing was changed.",

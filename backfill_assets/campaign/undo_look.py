@@ -40,8 +40,6 @@ from backfill_assets.text import format_count
 
 @dataclass(frozen=True)
 class StepUndo:
-    """Days of a step, decided on one ``pin``."""
-
     step: Step
     tables: tuple[str, ...]
     versions: Mapping[date, Version | None]
@@ -116,7 +114,6 @@ class UndoLook:
         }
 
     def readers(self, step: Step) -> dict[date, DayContent | None]:
-        """Published days that read a changing one, without foreign writes."""
         changed = self.changed if step.versions else {}
         if not any(changed.values()):
             return {}
@@ -167,7 +164,6 @@ class UndoLook:
         return found
 
     def other_campaign(self, origin: Origin) -> str:
-        """The other campaign that published a day after the undone publication."""
         undone = self.prepared.publication
         if origin.campaign in ("", undone.provenance.campaign):
             return ""

@@ -54,6 +54,7 @@ def _refuse_handed_over(publication: Publication) -> None:
 
 
 def require_done(publisher: Publisher, publication: str) -> None:
+    """Raises :class:`InvalidRequest` for an aborted or open publication."""
     head = publisher.log.head()
     if publication in head.state.open:
         raise InvalidRequest(
@@ -65,6 +66,7 @@ def require_done(publisher: Publisher, publication: str) -> None:
 
 
 def require_in_force(publisher: Publisher, prepared: Prepared) -> None:
+    """Raises :class:`InvalidRequest` for an undone publication."""
     publication = prepared.publication.id
     if undone := _undone_by(publisher, prepared):
         by, at = undone
