@@ -110,7 +110,6 @@ def missing_files(storage: Storage, table: str, days: Iterable[DayRecord]) -> li
 
 
 def arrived_since(view: View, steps: Sequence[Step], timeline: NamedTimeline) -> Arrived:
-    """Arrivals in ``view`` since ``timeline`` was made and since it last went forward."""
     reads = raw_reads(view, steps, timeline.days)
     moment, last = (
         arrivals_between(view.storage, known, reads) if known else {}
@@ -143,7 +142,6 @@ def waiting_days(
 
 
 def _up_to_date(step: Step, held: DayRecords, behind: Days) -> set[date]:
-    """Days built from the present inputs, none of them ``behind``."""
     contents = {day: each.content for day, each in held.get(step.name, {}).items() if each.content is not None}
     found: set[date] = set()
     for version in step.versions:

@@ -97,6 +97,7 @@ def run_on(
 
 
 def refuse_raw(step: Step, timeline: str) -> None:
+    """Raises :class:`InvalidRequest` for a raw or external table."""
     if step.external is not None:
         step.external.refuse(
             f"it is not built on the timeline {timeline}",
@@ -241,7 +242,6 @@ def records_at_moment(storage: Storage, steps: Sequence[Step], timeline: NamedTi
 
 
 def _days_read(steps: Sequence[Step], timeline: NamedTimeline, held: DayRecords) -> DayRecords:
-    """The ``held`` days that days of ``timeline`` read, by any version."""
     concerned = steps_of(steps, timeline.days)
     filled = filled_in_records(concerned, held)
     read = read_by_any(((step, timeline.days_of(step.table_names)) for step in concerned), filled)

@@ -55,7 +55,6 @@ class MomentWorthGoingTo:
     at: datetime
     by: str
     changed: Mapping[str, int] = field(default_factory=dict)
-    """Days by table; empty for a failed gate."""
     versions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     switched: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     columns: Mapping[str, ColumnsChanged] = field(default_factory=dict)
@@ -85,7 +84,6 @@ def publications_worth_going_to(
 
 
 def with_switches(found: Sequence[MomentWorthGoingTo]) -> list[MomentWorthGoingTo]:
-    """Adds switches against the publication before; newest first."""
     newest: dict[str, str] = {}
     switched: list[MomentWorthGoingTo] = []
     for each in reversed(found):

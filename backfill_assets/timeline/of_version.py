@@ -70,7 +70,6 @@ def create_of_version(lake: Lake, name: str, step: Step, asked: TimelineVersion,
 def take_days(
     lake: Lake, asked: TimelineVersion, days: Mapping[str, Mapping[date, DayRecord]], change: str, by: str
 ) -> tuple[NamedTimeline, bool]:
-    """Put ``days`` on a version's timeline; True if it was created."""
     storage, now = lake.storage, clock.now()
     found = find_of_version(storage, now, asked.step, asked.version)
     if found is None:

@@ -154,7 +154,6 @@ def rewound_days(
 
 
 def _right_as_they_were(step: Step, days: set[date], then: DayRecords, shown: DayRecords) -> set[date]:
-    """Computed from what is ``shown``, or empty with the same inputs."""
     held = [then.get(name, {}).get(day, DayRecord(day=day)) for name in step.table_names for day in days]
     something = {each.day for each in held if each.content is not None or each.foreign}
     wrong = {each.day for each in held if each.foreign}
@@ -175,7 +174,6 @@ def _concerned(steps: Sequence[Step], asked: RewindRequest) -> list[Step]:
 def _asked_days(
     steps: Sequence[Step], asked: RewindRequest, then: DayRecords, since: DayRecords
 ) -> dict[str, set[date]]:
-    """All days that differ, or the given ones that exist or existed."""
     found = {}
     for step in steps_of(steps, asked.tables):
         for name in step.table_names:

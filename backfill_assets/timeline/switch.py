@@ -99,8 +99,6 @@ def days_behind(lake: Lake, timeline: NamedTimeline) -> int | None:
 
 @dataclass
 class _Brought:
-    """Days that are ``behind``, and those that can be published."""
-
     view: View
     overlay: Overlay = NOTHING_LAID
     behind: dict[str, frozenset[date]] = field(default_factory=dict)

@@ -111,7 +111,6 @@ def filled_in_records(steps: Iterable[Step], shown: DayRecords) -> Filled:
 
 
 def tables_around(steps: Iterable[Step], tables: Collection[str]) -> set[str]:
-    """``tables``, their readers, and all inputs of both, by any version."""
     reads = {step.name: {read.table for version in step.versions for read in version.reads} for step in steps}
     around = [step for step in steps if not reads[step.name].union(step.table_names).isdisjoint(tables)]
     return {name for step in around for name in (*step.table_names, *reads[step.name])}
@@ -168,7 +167,6 @@ def stale_lines(timeline: NamedTimeline, stale: StaleDays) -> list[str]:
 
 
 def next_for_stale(timeline: NamedTimeline, stale: StaleDays) -> list[str]:
-    """Commands for stale days; the timeline's own go forward with it."""
     own = [table for table, days in stale.items() if days.keys() & timeline.held(table).keys()]
     through = {table: days.keys() - timeline.held(table).keys() for table, days in stale.items()}
     runs = [
