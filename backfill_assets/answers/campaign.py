@@ -44,7 +44,6 @@ from backfill_assets.upkeep.incidents import IncidentBook
 
 
 def kept_difference_answer(at: CampaignRun) -> Answer | None:
-    """The plan's newest difference; sections by table are only on its page."""
     storage = at.builder.lake.storage
     found = last_difference(storage, at.plan.id)
     if found is None:

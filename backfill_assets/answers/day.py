@@ -64,7 +64,6 @@ class FoundDay:
     """A foreign write in Delta's log; the rest is the publication's."""
     sample: pa.Grid | None = None
     period: date | None = None
-    """The first day of its period."""
     has: tuple[date, ...] = ()
     """First and last day of the table, if it lacks this day."""
     notes: Sequence[str] = ()

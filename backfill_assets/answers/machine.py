@@ -342,7 +342,6 @@ def current_versions(settings: Settings, declared: Sequence[Step]) -> MachineFin
 
 
 def logic_as_published(settings: Settings, declared: Sequence[Step]) -> MachineFinding:
-    """Runs of versions edited in place are refused."""
     storage = Storage(str(settings.lakehouse))
     if not anything_published(storage):
         return MachineFinding("ok", "nothing is published yet")

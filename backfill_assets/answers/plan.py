@@ -235,7 +235,6 @@ def _what_it_reads(plan: Plan, now: datetime) -> Iterator[Part]:
 
 
 def _files(pinned: Pinned, now: datetime) -> str:
-    """How long a pinned version's files are kept, and days that it lacks."""
     if pinned.version is None:
         return "never published"
     absent = f"never published: {format_first(pinned.absent, _MOST_RANGES)}" if pinned.absent else ""

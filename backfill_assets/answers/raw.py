@@ -109,7 +109,6 @@ class FoundReplay:
     days: DayRange | None
     judged: Sequence[Judged]
     held: Sequence[HeldEvents] = ()
-    """Days that a gate holds back, and that have another current version now."""
     built: Sequence[tuple[str, BuildResult]] = ()
 
     @property
@@ -178,6 +177,7 @@ def _built(step: str, result: BuildResult) -> Sequence[object]:
 
 
 def require_one_freed(found: FoundReplay) -> None:
+    """Raises :class:`StillBad` if no quarantined row would be accepted."""
     if found.freed or found.held or not found.still_bad:
         return
     reasons: Counter[str] = Counter()

@@ -14,7 +14,6 @@ from backfill_assets.text import format_count
 
 
 def rows_answer(found: SqlRows, most: int | None = None) -> Answer:
-    """At most ``most`` rows; the read moments are told beside them."""
     names, rows = rows_of(found, most)
     cut = most is not None and len(rows) > most
     shown = [[_cell(each) for each in row] for row in rows[:most]]

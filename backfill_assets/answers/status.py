@@ -66,7 +66,6 @@ class FoundStatus:
     edited: Sequence[EditedLogic] = ()
     landed: Mapping[str, LandedSource] = field(default_factory=dict)
     undone: Mapping[TableDay, Undo] = field(default_factory=dict)
-    """Rolled-back days that are not made of current inputs."""
     short: Mapping[TableDay, str] = field(default_factory=dict)
     left_out: Sequence[LeftOut] = ()
     others: Mapping[str, Sequence[date] | BackfillError] = field(default_factory=dict)
@@ -131,7 +130,6 @@ def look_at_main(
 def look_at_timeline(
     publisher: Publisher, name: str, declared: Sequence[Step], chosen: Sequence[str], days: DayRange | None
 ) -> FoundStatus:
-    """Statuses compare days with what the timeline would build now."""
     timeline, observed = observe_timeline(publisher, [table.name for step in declared for table in step.tables], name)
     steps = observed.with_current(declared)
     statuses = day_statuses(steps, observed, days)

@@ -28,7 +28,6 @@ class FoundTimeline:
     main: DayRecords
     stale: StaleDays
     behind: int | None = None
-    """Days that its version would compute differently now."""
 
 
 def look_at(lake: Lake, timeline: NamedTimeline) -> FoundTimeline:

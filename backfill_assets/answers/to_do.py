@@ -25,7 +25,6 @@ class Urgency(enum.IntEnum):
     SAFETY = 0
     """Unchecked or unreadable: other faults may be hidden."""
     WRONG = 1
-    """Published days are wrong, or wait for their source."""
     LOOKED_AFTER = 2
     DECISION = 3
     CHOICE = 4
@@ -127,7 +126,6 @@ def _step(item: ToDo) -> str:
 
 
 def fitting(blocks: Sequence[str], between: str = "\n\n", most: int = SHOWN_AT_ONCE) -> str:
-    """Blocks that fit in place, with the number of others."""
     if len(whole := between.join(blocks)) <= most:
         return whole
     ends = accumulate(len(each) + len(between) for each in blocks)
