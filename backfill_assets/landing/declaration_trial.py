@@ -78,7 +78,6 @@ class LogicSeen:
 
 
 def look_at_logic(storage: Storage, dataset: Dataset) -> LogicSeen:
-    """Finds clocks and randomness, and versions edited in place."""
     steps = [step for step in dataset.steps if not step.is_origin]
     asks: dict[str, None] = {}
     unread: dict[str, None] = {}

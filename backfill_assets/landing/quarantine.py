@@ -95,14 +95,11 @@ Key = tuple[object, ...]
 
 @dataclass(frozen=True)
 class Group:
-    """A row with two reasons is in two groups."""
-
     table: str
     reason: str
     days: tuple[date, ...]
     rows: int
     resolved: int
-    """Rows of which a version as new was accepted since."""
     example: str
     file: str
     line: int
@@ -231,7 +228,6 @@ def rejected_of(rejected: int, received: int) -> str:
 
 
 def rejected_rows(steps: Iterable[Step], states: Mapping[TableDay, DayState]) -> list[RejectedRows]:
-    """Rows that came again, sound, are not missing."""
     found = []
     for step in steps:
         for table in (each.name for each in step.tables if each.layer == "quarantine"):

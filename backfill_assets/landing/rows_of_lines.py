@@ -47,7 +47,6 @@ def asked_of_lines(
 def write_rows_of_lines(
     source: Source, lines: DataFrame, token_key_file: str, today: date, into: tuple[Table, Timeline]
 ) -> list[AddedFile]:
-    """Into a timeline of raw, in one Spark job; no log names the files yet."""
     table, timeline = into
     columns = columns_written(table)
     query = _query(source, _sql(source, raw_rows_to_write, table), columns, token_key_file)

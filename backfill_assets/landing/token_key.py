@@ -48,7 +48,7 @@ def require_token_key(storage: Storage, key_file: Path, tables: Iterable[str]) -
 
 
 def require_no_tokens(storage: Storage, key_file: Path, tables: Iterable[str]) -> None:
-    """Raise :class:`LakehouseUnusable` for tokens of a key that is not here."""
+    """Raises :class:`LakehouseUnusable` for tokens of a key that is not here."""
     with_rows = next((table for table in tables if _has_rows(storage, table)), None)
     if with_rows or recorded_check(storage):
         why = f"{with_rows} has rows" if with_rows else "rows were taken in"
@@ -58,6 +58,7 @@ def require_no_tokens(storage: Storage, key_file: Path, tables: Iterable[str]) -
 
 
 def require_same_key(storage: Storage, key_file: Path) -> None:
+    """Raises :class:`LakehouseUnusable` if the lakehouse knows another key."""
     known = recorded_check(storage)
     if known and known != check_value(read_token_key(key_file)):
         raise LakehouseUnusable(

@@ -101,8 +101,6 @@ class Found:
 
 @dataclass(frozen=True)
 class Unnamed:
-    """A period that counts a row in one of unknown key."""
-
     table: str
     period: DayRange
     made_there: tuple[str, ...]
@@ -236,7 +234,6 @@ class Tracing:
                         yield from self.row_that_counts(step, table, read, row)
 
     def row_that_counts(self, step: Step, table: Table, read: Reads, found: Found) -> Sequence[Found | Unnamed]:
-        """The key's ``day`` is the first of the period."""
         period = step.cadence.period(found.day)
         others = [other for other in step.version().reads if other.table != read.table]
         values = {**self.with_reference_data(table, found, others), "day": period.first}
@@ -245,7 +242,6 @@ class Tracing:
         return self.matching(table, _equal(values, table.key), DayRange.of(period.first))
 
     def with_reference_data(self, table: Table, found: Found, others: Sequence[Reads]) -> Row:
-        """Adds the newest entry of the row's key up to the day."""
         values: Row = found.row
         for other in others:
             key = self.catalog.table(other.table).key

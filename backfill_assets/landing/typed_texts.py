@@ -20,8 +20,6 @@ _TEXTS, _TEXT = "texts", "landed_text"
 
 @dataclass(frozen=True)
 class LandedValues:
-    """``columns`` of ``rows``, typed by one query at first use."""
-
     source: Source
     rows: Sequence[Row]
     columns: tuple[str, ...]

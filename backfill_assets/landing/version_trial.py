@@ -100,7 +100,6 @@ class VersionTried:
 
     @property
     def loses(self) -> str:
-        """Whether rows are lost where one should come out for each."""
         if self.aggregates or self.is_compared or self.rows_out >= self.rows_in:
             return ""
         return f"{self} loses rows: {self._numbers}, and no rule compares them."

@@ -47,7 +47,6 @@ class LandedFile:
 
     @property
     def position(self) -> tuple[str, int]:
-        """The source position: an id, and 63 bits of the SHA-256."""
         return position_id(self.source, self.path), int(self.content_hash[:16], 16) >> 1
 
 
@@ -277,7 +276,6 @@ class LandedDay:
     changed: tuple[str, ...] = ()
     """Files unlike what was ingested; empty if not compared."""
     gone: tuple[str, ...] = ()
-    """Ingested files that are gone; empty if not compared."""
     contents: str = ""
 
 
