@@ -77,7 +77,6 @@ def git_commit(declared: Path | None = None) -> str:
 
 
 def commit_of(package: Path) -> str:
-    """The commit that tracks ``package``, with ``+dirty`` if its files differ; else ``unknown``."""
     # Installed below another project's repository, the package is not of that repository's commit.
     if _ask_git(package, "ls-files", "--error-unmatch", "__init__.py") is None:
         return UNKNOWN_COMMIT

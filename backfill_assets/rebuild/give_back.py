@@ -35,7 +35,6 @@ from backfill_assets.text import format_first
 class ReleasePlan:
     table: str
     location: str
-    """The new folder, or empty."""
     days: tuple[date, ...]
     adopted_from: str
     done_by: str = ""
@@ -105,7 +104,6 @@ class GivingBack:
         return by
 
     def request(self) -> Publication:
-        """Days keep their files without known content."""
         head = self.publisher.log.head()
         main = MainTable.open(self.lake.storage, self.table)
         require_newest(self.table, main.version if main else None, head.state.versions.get(self.table))

@@ -51,8 +51,6 @@ class Queries:
 
 @dataclass(frozen=True)
 class RefineJob:
-    """Sent to workers, so it holds no credentials."""
-
     root: str
     columns: pa.Schema
     queries: Mapping[Cut, Queries]
@@ -149,7 +147,6 @@ def _queries(refinement: Refinement, raw: Table, tables: tuple[Table, Table], cu
 
 @cache
 def _of_judged(refinement: Refinement, tables: tuple[Table, Table], judged: ibis.Schema) -> tuple[str, str, str]:
-    """Accepted rows, rejects and rejected rows."""
     import ibis
 
     every = ibis.table(judged, name=_JUDGED)

@@ -267,8 +267,6 @@ def _recorded_input(read: InputRead) -> RecordedInput:
 
 @dataclass(frozen=True)
 class RecordedInput:
-    """Main's days at ``version``, or ``own`` ones."""
-
     table: str
     version: int | None
     logicals: Mapping[date, str]
@@ -301,7 +299,6 @@ class RecordedInputs:
         return None
 
     def _candidates(self, table: str, needed: list[date], as_of: bool) -> Iterable[RecordedInput]:
-        """Possible states of ``needed`` days; ``as_of`` a day, only the one that counted is logged."""
         held = self.own.get(table, {})
         own = {day: held[day].logical for day in needed if day in held}
         for brought in (own, {}) if own else ({},):
@@ -332,14 +329,11 @@ def merge_inputs(inputs: Iterable[RecordedInput]) -> dict[str, InputRead]:
 
 @dataclass
 class Readable:
-    """Whether days of tables are still readable at a version."""
-
     storage: Storage
     _files: dict[tuple[str, int], dict[date, list[str]] | None] = field(default_factory=dict)
     _lost: dict[tuple[str, int, date], bool] = field(default_factory=dict)
 
     def first_lost(self, inputs: Iterable[RecordedInput], own: DayRecords) -> str:
-        """The first unreadable input, or empty; ``own`` days are read by files."""
         for each in inputs:
             main = sorted(each.logicals.keys() - each.own)
             if each.version is not None and main and (lost := self._first(each.table, each.version, main)):

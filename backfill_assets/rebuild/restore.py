@@ -108,7 +108,6 @@ class RestoreBuild(RawWriter):
         made: Sequence[Prepared],
         known: Mapping[str, int],
     ) -> LostDay:
-        """``made``: publications with rows of ``day``; ``known``: landed files that raw has read."""
         name, lost = self.table.name, tuple(filter(is_lost, files))
         state = pin.states.get(TableDay(name, day))
         content = state.content_of(file.path for file in files) if state else None
@@ -132,7 +131,6 @@ class RestoreBuild(RawWriter):
     def landed_again(
         self, absent: Sequence[AddedFile], changes: Sequence[TableChange], known: Mapping[str, int]
     ) -> tuple[Landed, list[str]]:
-        """Landed files that may have the ``absent`` rows, and why others are useless."""
         zone, landed, problems = self.lake.landing, Landed(), list[str]()
         read = {place_of(position.id): change for change in changes for position in change.positions}
         for place in sorted(place for place in read if any(lost_rows.may_hold(file, place) for file in absent)):
@@ -156,7 +154,6 @@ class RestoreBuild(RawWriter):
     # ------------------------------------------------------------------ read again, and compared
 
     def read_again(self, lost: Sequence[LostDay], timeline: Timeline, main: MainTable) -> list[AddedFile]:
-        """Write absent rows into ``timeline``; returns all files that the restored days will have."""
         storage, name, written = self.lake.storage, self.table.name, list[AddedFile]()
         held = [file for each in lost for file in each.held]
         absent = [each.day for each in lost if each.absent]
