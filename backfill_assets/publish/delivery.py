@@ -30,7 +30,6 @@ class NoticeDelivery:
     sent: tuple[str, ...] = ()
     failed: tuple[tuple[str, str], ...] = ()
     waiting: tuple[tuple[str, str], ...] = ()
-    """Key and route of those that wait for the end of quiet hours."""
     failing: tuple[FailingPlace, ...] = ()
 
 
@@ -119,7 +118,6 @@ class _Round:
                 self._settle(due)
 
     def _end(self, due: DueNotice) -> dict[str, Route]:
-        """If an earlier version told the beginning, all are told the end."""
         notice, told = due.notice, self.told[due.notice.incident]
         begun = [each.key for each in self.dues.values() if each.notice.incident == notice.incident]
         begun = [key for key in begun if not self.dues[key].notice.resolved]
@@ -184,7 +182,6 @@ class _Round:
         return (in_one_message(each) for each in together.values())
 
     def _next(self, name: str) -> DueNotice | None:
-        """What the place will be told is recorded first."""
         while self.queues[name]:
             message = self.queues[name].popleft()
             stuck = [due for due in message.parts if (name, due.notice.incident) in self.stuck]

@@ -159,7 +159,6 @@ class Finish:
             self.reached(CrashPoint.ABORT_DECIDED, publication.id)
 
     def _back(self, prepared: Prepared, mark: Mark) -> bool:
-        """Restore tables with our commit, fence others: no late commit succeeds."""
         for table in sorted(prepared.publication.writes):
             self._back_one(prepared, mark, table)
         return True
@@ -213,8 +212,6 @@ class Finish:
         left: Collection[str] = (),
         also: Sequence[Row] = (),
     ) -> bool:
-        """Tables in ``left`` keep their version in the map. False if another writer was faster, or a table lost its
-        commit."""
         publication, state = prepared.publication, head.state
         mains = {table: self._main(table) for table in sorted(publication.writes - set(left))}
         if not all(_has_commit(main, mark, outcome) for main in mains.values()):
@@ -326,7 +323,6 @@ class Mark:
         return cls(publication.transaction, _STATES * sequence) if publication.transaction else cls(publication.id, 0)
 
     def read(self, main: MainTable) -> int | None:
-        """Returns None before its first commit."""
         return self.of_number(main.transaction(self.id))
 
     def of_number(self, number: int | None) -> int | None:

@@ -155,7 +155,6 @@ def is_gathered(path: str) -> bool:
 
 
 def _of_level(files: LogFiles, state: HeadState, level: int) -> list[str]:
-    """Level 0: entries with files of their own. Files that the head names are left out."""
     named = set(named_files(state))
     of_streams = files.between("launched_by", STREAM, _LAST).paths
     return [path for path in of_streams if path not in named and _level(path) == level]

@@ -51,8 +51,6 @@ _TOPIC = "kafka:"
 
 @dataclass(frozen=True)
 class ClosedPublication:
-    """One that is done: when it was closed, and the version of each table then."""
-
     prepared: Prepared
     at: datetime
     versions: Mapping[str, int]
@@ -70,8 +68,6 @@ class LineagePlaces:
 
 @attr.define
 class PublicationRunFacet(RunFacet):
-    """What the log says of the publication."""
-
     publication: str
     kind: str
     run: str

@@ -72,7 +72,6 @@ def send_lineage(
 
 
 def sent_up_to(storage: Storage) -> int:
-    """The log entry sent last, or -1."""
     found = _position(storage).get("sent")
     return -1 if found is None else found
 

@@ -45,7 +45,6 @@ class MendPlan:
     checkpoint: int | None = None
     aside: tuple[str, ...] = ()
     gone: tuple[str, ...] = ()
-    """Data files that prevent mending."""
     foreign: tuple[date, ...] = ()
     """Days with foreign writes, which will differ from the publication log."""
     files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
@@ -55,6 +54,7 @@ class MendPlan:
         return bool(self.files or self.aside)
 
     def require_files(self) -> None:
+        """Raises :class:`PublicationRefused` if data files are gone."""
         if self.gone:
             named = ", ".join(self.gone[:_MOST_NAMED])
             more = f", and {len(self.gone) - _MOST_NAMED} more" if len(self.gone) > _MOST_NAMED else ""
@@ -244,7 +244,6 @@ class _Mend:
 
     @cached_property
     def oldest(self) -> int:
-        """Version of the checkpoint that replaces the lost beginning; 0 for none."""
         if self.base is not None:
             return 0
         if not self.folder.commits:
@@ -330,7 +329,6 @@ class _Mend:
             yield from self._checkpoint(self.oldest)
 
     def _commit(self, made: _Written) -> bytes:
-        """FINISH's own call, on a scratch table with the removed files."""
         table, deed = self._scratch_table(made.settings), made.deed
         main = _opened(table, self.table)
         if any(deed.active.values()):

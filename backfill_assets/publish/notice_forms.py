@@ -228,7 +228,6 @@ def _alert(due: DueNotice, severity: Severity, starts: datetime, ends: datetime 
 
 
 def mail(due: DueNotice, addresses: MailAddresses, now: datetime) -> EmailMessage:
-    """The key gives ``Message-ID``; later notices of an incident reply to its first message."""
     found, domain = EmailMessage(), addresses.sender.rpartition("@")[2]
     found["From"], found["To"] = addresses.sender, ", ".join(addresses.to)
     found["Subject"] = _cut(" ".join(headline(due.notice).split()), 200)

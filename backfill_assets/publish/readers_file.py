@@ -202,7 +202,6 @@ def quoted(name: str) -> str:
 
 
 def duckdb_type(kind: Any) -> str:
-    """For a type in Delta's schema."""
     if isinstance(kind, str):
         return _KINDS.get(kind, kind.upper())
     match kind["type"]:

@@ -79,8 +79,6 @@ class LogSender:
 
 @dataclass(frozen=True)
 class FileSender:
-    """One JSON line a notice; in a folder, a file named after its key."""
-
     path: Path
     is_folder: bool = False
 

@@ -47,7 +47,6 @@ class SideBySide(Generic[T]):
     in_caller: Collection[str] = ()
 
     def answers(self, places: Collection[str]) -> Iterator[Answered[T]]:
-        """A place's next message begins when the iterator is advanced."""
         self._until, self._under_way = clock.seconds() + self.limits.round_seconds, dict[str, tuple[T, float]]()
         self._done: SimpleQueue[Answered[T]] = SimpleQueue()
         for place in places:

@@ -76,7 +76,6 @@ def _why_torn(
 def _given(
     table: str, days: DayRange, brought: Mapping[str, Reads], read: Mapping[str, list[Reads]]
 ) -> Iterator[Reads]:
-    """One mapping for each read of days not brought."""
     own = {day: brought[table][day] for day in days if day in brought.get(table, ())}
     rest = [day for day in days if day not in own]
     if not rest:

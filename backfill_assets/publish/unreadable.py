@@ -61,7 +61,6 @@ def _unreadable(storage: Storage, table: str, version: int | None, error: Except
 
 
 def is_closed_to_us(error: BaseException | None) -> bool:
-    """Without permission nothing is lost."""
     while error is not None:
         if isinstance(error, PermissionError) or "access is denied" in str(error):
             return True
