@@ -41,14 +41,10 @@ class InputSummary:
     """Days by table and Delta version; None if never published before."""
     landed: tuple[str, ...] = ()
     partitions: tuple[PartitionRead, ...] = ()
-    """Offsets read, or given back."""
     boundaries: tuple[DaysBoundary, ...] = ()
-    """How far topics had been read for the computed days."""
     staged: Mapping[str, list[date]] = field(default_factory=dict)
-    """Days that it brought and made others from."""
     environments: tuple[Environment, ...] = ()
     approved_by: str = ""
-    """Who approved a campaign, and how that is known."""
     leaves_stale: Mapping[str, list[date]] = field(default_factory=dict)
     """Published days that read what it brought and did not come along."""
 
