@@ -126,9 +126,8 @@ def interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def _abandon_calls(frame: FrameType | None) -> None:
-    """Close the interrupted call's socket, so that py4j opens another for what PySpark calls meanwhile.
-
-    py4j would shut it down through another, whose network error may replace the interrupt.
+    """Close the interrupted call's socket, so that py4j opens another: to shut it down it would use a connection whose
+    network error may replace the interrupt.
     """
     for each in _frames(frame):
         if each.f_code.co_name == "send_command" and each.f_code.co_filename.endswith(_CONNECTIONS):

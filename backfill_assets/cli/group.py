@@ -167,8 +167,7 @@ class CommandGroup(click.Group):
 
 @contextmanager
 def logged_command(ctx: click.Context) -> Iterator[None]:
-    """With ``--log-format json``: when a command begins and ends, and which one each line is of. Its arguments may be a
-    person's key, and are left out."""
+    """With ``--log-format json``, each line names its command. Arguments may be a person's key, and are left out."""
     if not logs_as_json():
         yield
         return

@@ -44,7 +44,7 @@ def console(*, stderr: bool = False) -> Console:
 def say_answer(answer: Answer, *, as_markdown: bool = False, brief: bool = False) -> None:
     """Print for a terminal, tab-separated on a pipe, as JSON or as Markdown.
 
-    On a terminal it is short if ``brief``, or without a ``--long`` that the command has.
+    A terminal has a short form if ``brief``, or without a ``--long`` that the command has.
     """
     from backfill_assets.cli.ids import all_ids
     from backfill_assets.report.terminal import Terminal

@@ -1,7 +1,6 @@
-"""What ``backfill dev`` starts: code server, daemon, UI, letters and Spark, each a process that is restarted alone.
+"""What ``backfill dev`` starts: code server, daemon, UI, letters and Spark, each restarted alone.
 
-A Spark server of ``SPARK_REMOTE`` or ``backfill spark start`` is used and left running; otherwise one is started and
-ends with this command.
+A Spark server of ``SPARK_REMOTE`` or ``backfill spark start`` is left running; one started here ends with it.
 """
 
 from __future__ import annotations
@@ -47,10 +46,10 @@ class DevPartEnded(BackfillError):
 
 @dataclass
 class DevPart:
-    """A process; ``start`` gives it a session of its own.
+    """A process in a session of its own.
 
-    ``has_worker``: a child does the work. ``has_owner``: its owner stops it. ``is_ready``: for a ``start`` that does
-    not wait until the part can be used.
+    ``has_worker``: a child does the work. ``has_owner``: its owner stops it. ``is_ready``: when the part can be
+    used.
     """
 
     name: str
@@ -366,7 +365,7 @@ def _say_next_ticks(settings: Settings, port: int) -> None:
 def ask_next_ticks(ui: str) -> list[str]:
     """The next tick of each schedule, and of the sensors, at ``ui``.
 
-    Raises ``OSError`` if it cannot be reached, ``LookupError`` or ``ValueError`` for an unexpected answer.
+    Raises ``OSError`` if unreachable, ``LookupError`` or ``ValueError`` for an unexpected answer.
     """
     asked = json.dumps({"query": _QUERY}).encode()
     request = Request(f"{ui}/graphql", asked, {"Content-Type": "application/json"})  # noqa: S310 - our own UI

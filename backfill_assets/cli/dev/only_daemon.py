@@ -1,6 +1,6 @@
 """One Dagster daemon for a home: two would each launch the same runs.
 
-Heartbeats come too late for daemons started seconds apart: a file lock is taken, which no death leaves behind.
+A file lock, which no death leaves behind: heartbeats come too late for daemons started seconds apart.
 """
 
 from __future__ import annotations
