@@ -1,7 +1,7 @@
 """The health of sensors, told without the sensor ``repairs``.
 
-A document is written when a sensor begins or ceases to fail, else once a minute. The second failure in a row opens
-an incident, the next success closes it.
+The second failure in a row opens an incident, the next success closes it. A document is written when failing begins
+or ends, else once a minute.
 """
 
 from __future__ import annotations

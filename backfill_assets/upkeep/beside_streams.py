@@ -18,8 +18,8 @@ _MOST_RANGES = 4
 def left_to_streams(seen: RepairContext, stale: Sequence[StaleDay]) -> list[StaleDay]:
     """Days that are stale only because a running stream has just brought rows.
 
-    In a table that no stream follows, a day changes with every batch and is repaired only after :data:`LEFT_FOR`. A
-    day that a gate holds back from the stream waits for a person.
+    A table that no stream follows changes with every batch: its days are repaired only after :data:`LEFT_FOR`. A day
+    that a gate holds back waits for a person.
     """
     behind = tables_behind_streams(seen) if seen.streams.tables else frozenset()
     free = (each for each in stale if each.table in behind and not seen.held_by_stream(each.key))

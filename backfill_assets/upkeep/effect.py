@@ -1,6 +1,6 @@
 """The facts of an incident: since when, how much, which reports, whose, who wrote, what is done. Pure.
 
-Rows and money are the difference from what was published, or what the days hold.
+Rows and money are the difference from what was published, if known.
 """
 
 from __future__ import annotations

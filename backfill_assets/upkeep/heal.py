@@ -1,7 +1,7 @@
 """One look at what is wrong, and everything that follows: launch, prove, tell.
 
-A decision is written, then carried out at each look until its document says that it is done, under one id: each
-backfill, proof and notice exists once, wherever a process dies.
+A decision is written, then carried out at each look, under one id, until its document says that it is done: each
+backfill, proof and notice exists once.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """How incidents go on: opened, joined, repaired, proven, given up, closed. Pure.
 
-After a backfill the check is made again: by the log for late rows and changed inputs, by the watchdog for files and
-content.
+After a backfill, the log proves late rows and changed inputs, the watchdog files and content.
 """
 
 from __future__ import annotations
@@ -51,7 +50,8 @@ def proven(known: Sequence[Incident], seen: Progress) -> list[Incident]:
 
 def advance(known: Sequence[Incident], decision: RepairDecision, seen: Progress) -> list[Incident]:
     """All incidents after ``decision``; ``known`` are open ones from :func:`proven`. Only a person changes those of
-    undecided tables."""
+    undecided tables.
+    """
     broken = [each for each in known if each.cause is Cause.UNREADABLE]
     kept = [each for each in known if each.table in decision.undecided and each not in broken]
     decided = [each for each in known if each not in broken and each not in kept]

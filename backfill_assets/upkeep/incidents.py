@@ -258,8 +258,9 @@ OPENED, GIVEN_UP, OVER, AGAIN = "opened", "given-up", "closed", "again"
 
 
 def stages_to_tell(incident: Incident) -> Iterator[str]:
-    """True stages worth a message and not told yet; none while a person looks after it. Common faults that heal, such
-    as late rows, are only listed."""
+    """True stages worth a message and not told yet; none while a person looks after it. Common faults that heal are
+    only listed.
+    """
     if incident.state == "closed":
         stages = {OVER: bool(incident.told)}
     else:

@@ -30,8 +30,8 @@ def statuses_to_put_right(
 ) -> Corrections:
     """Days published after ``settled`` whose newest publication is not in ``reported``.
 
-    A failed partition whose publication was reported stays failed: its last attempt published nothing. Publications
-    ``under_way`` are reported by their own run, and hold ``settled`` back.
+    A failed partition whose publication was reported stays failed. Publications ``under_way`` are reported by their
+    own run, and hold ``settled`` back.
     """
     newer = sorted((state for state in states if state.sequence > settled), key=_in_order)
     unreported = [state for state in newer if _is_unreported(state, reported)]

@@ -1,7 +1,6 @@
 """Deletes data files that nothing retained refers to: an intent on the log first, then the files.
 
-Published data stays in ``_timelines/`` for good; with its last data file, a timeline loses its log and folder.
-Protected are:
+Published data stays in ``_timelines/``; with its last data file, a timeline loses its log and folder. Protected are:
 
 - files of main's retained versions, and of its version in the last closed map;
 - files that the publication log names within the window (adds and before-images), and open entries;
@@ -9,10 +8,8 @@ Protected are:
 - versions that open plans, and plans of the window, were made from;
 - all that was written within the window.
 
-The window is the setting, or a longer one promised with a publication and not over.
-
-A clock that is ahead makes all files old: long steps in the publication log are not counted as age, unless a person
-has checked the clock.
+The window is the setting, or a longer one promised with a publication and not over. A clock that is ahead makes all
+files old: long steps in the log are not counted as age, unless a person has checked the clock.
 """
 
 from __future__ import annotations
@@ -50,8 +47,8 @@ _STAGED_DAY = re.compile(rf"{TIMELINES}/.+/{PARTITION_COLUMN}=(\d{{4}}-\d{{2}}-\
 def reclaim(publisher: Publisher, table: str, *, clock_checked: bool = False) -> list[str]:
     """Deletes the reclaimable files of ``table``; returns their paths below the root.
 
-    Finishes intents of dead processes. A publication prepared later refuses files that the intent names; one
-    prepared before makes this append fail, and files are looked up again.
+    Finishes intents of dead processes. A later publication refuses files that the intent names; one prepared before
+    makes this append fail, and files are looked up again.
     """
     finish_reclaiming(publisher)
     retry = Retry(f"Reclaiming files of {table}")
@@ -102,7 +99,8 @@ def reclaimable(
     publisher: Publisher, table: str, closing: Collection[str] = (), *, clock_checked: bool = False
 ) -> list[str]:
     """Files older than the window that nothing retained refers to, and files of the log that were replaced. ``closing``
-    timelines count as closed."""
+    timelines count as closed.
+    """
     storage, head = publisher.storage, publisher.log.head()
     now = believed_now(publisher, clock_checked=clock_checked)
     if table == LOG_TABLE:
@@ -117,9 +115,8 @@ def reclaimable(
 
 
 def _unwanted_files(storage: Storage, table: str, closing: Collection[str], now: datetime) -> list[StoredFile]:
-    """Leaves out timelines whose staged days a later run may want.
-
-    A named one that is not kept is unwanted even if open: nothing closes expired ones, nor those whose deleter died.
+    """Leaves out timelines whose staged days a later run may want. A named one that is not kept is unwanted even if
+    open: nothing closes it.
     """
     kept = tuple(f"{each.id}-" for each in kept_timelines(storage, now))
     wanted = [

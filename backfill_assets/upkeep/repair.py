@@ -186,7 +186,8 @@ def _written_now(seen: RepairContext) -> Iterator[TableDay]:
 
 def _downstream(seen: RepairContext, troubles: Iterable[StaleDay], *, strictly: bool = False) -> dict[str, set[date]]:
     """``troubles`` and what is published or buildable downstream, each by the version that published it; ``strictly``:
-    without ``troubles``."""
+    without ``troubles``.
+    """
     there = Presence(seen.published)
     made: dict[str, set[date]] = {}
 

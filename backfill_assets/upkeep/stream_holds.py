@@ -1,7 +1,6 @@
 """Days whose events a stream has read and a gate keeps in raw: nothing else builds them.
 
-A running stream tries such a day when it gains rows. After its end, the hold counts while the logic is the same: a
-repair would fail too.
+A running stream tries such a day when it gains rows. Afterwards the hold counts while the logic is the same.
 """
 
 from __future__ import annotations

@@ -269,7 +269,8 @@ class RepairContext:
 
     def is_not_begun(self, step: Step, day: date) -> bool:
         """Whether the day is before all that was built of a step that reads only external tables: its first day is a
-        person's choice of how much history is computed."""
+        person's choice.
+        """
         reads = step.version().reads
         if not reads or not all(self.step_of[read.table].external for read in reads):
             return False
@@ -285,7 +286,7 @@ class RepairContext:
 
 
 def find_stale_days(seen: RepairContext, statuses: Statuses) -> tuple[list[StaleDay], list[StaleDay]]:
-    """Stale days of raw tables, which no step rebuilds, and of all others, each day of a step once.
+    """Stale days of raw tables, which no step rebuilds, and of steps, each day once.
 
     ``statuses`` compare with the publishing version: an older one is not stale.
     """

@@ -58,7 +58,8 @@ class WatchedDay:
     @property
     def is_wrong(self) -> bool:
         """Whether files or rows are not as published, or tables disagree although nothing came since. pandera against
-        the judge says nothing about the rows."""
+        the judge says nothing about the rows.
+        """
         broken = {rule.rule for rule in self.rules if not rule.passed and rule.rule != AGREES}
         return bool(broken & {watchdogs.FILES, watchdogs.CONTENT}) or (bool(broken) and not self.is_behind)
 
@@ -229,8 +230,9 @@ def _read_by(catalog: Catalog, tables: Iterable[str]) -> set[str]:
 
 
 def _with_those_behind(catalog: Catalog, found: Sequence[WatchedDay], sight: LogView) -> list[WatchedDay]:
-    """A stream brings rows downstream seconds after raw. In between, a day that does not read raw, as of facts, is up
-    to date and disagrees with it: the status of each judging table counts, unless it has a foreign write."""
+    """A stream brings rows downstream seconds after raw. Until then a day up to date disagrees with one behind: the
+    status of each judging table counts, unless it has a foreign write.
+    """
     failed = [each for each in found if not each.passed]
     if not failed:
         return list(found)
