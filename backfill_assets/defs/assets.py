@@ -157,7 +157,8 @@ def _build_looked_back_to(
     context: dg.AssetExecutionContext, step: Step, steps: Sequence[Step], backfill: Backfill, spark: SharedSpark
 ) -> None:
     """Builds days that the run looks back to and a later run of its backfill has: Dagster orders runs without look
-    backs."""
+    backs.
+    """
     launched = _backfill_of(context)
     if launched is None:
         return

@@ -60,7 +60,8 @@ def evaluations(
     day: BuiltDay, checks: Sequence[TableCheck], target: Target | None = None
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """``target`` is the judged materialization, None if nothing was published. Rules not judged at publication are left
-    out."""
+    out.
+    """
     if not day.is_there:
         for check in checks:
             yield verdict_of(day.table, check.name, str(day.day), nothing_left(day), {}, passed=True)

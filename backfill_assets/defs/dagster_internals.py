@@ -252,7 +252,7 @@ _OF_A_RUN = "multiprocessing"
 class LocalRunLauncher(dg.DefaultRunLauncher):
     """Also detects that the process of a run is gone, on this machine; all others count as alive.
 
-    If a run and its code server are killed, Dagster itself shows it as started for ever, and never retries it.
+    Dagster itself shows a run killed with its code server as started for ever, and never retries it.
     """
 
     @property
@@ -297,7 +297,8 @@ class LocalStorage(DagsterSqliteStorage):
 
 class LocalEventLog(SqliteEventLogStorage):
     """Dagster's sqlite event log, with one transaction a file for a batch of events, where Dagster's own takes two or
-    three connections an event. The files stay the same."""
+    three connections an event. The files stay the same.
+    """
 
     def __init__(self, base_dir: str) -> None:
         self._in_batch: dict[str, Connection] = {}
@@ -354,8 +355,7 @@ def look_at_backfills_often(controller: Any, seconds: float = BACKFILLS_EVERY_SE
 def start_runs_warm(server: Any) -> None:
     """Make Dagster's ``server`` module fork runs from a process that has imported everything.
 
-    Runs have the code of their server, also after a reload. Without the replaced names they start as in plain
-    Dagster.
+    Runs have the code of their server. Without the replaced names they start as in plain Dagster.
     """
     if hasattr(server, _CONTEXT) and hasattr(server, _COMMAND):
         vars(server)[_CONTEXT] = SimpleNamespace(get_context=_warm_context)

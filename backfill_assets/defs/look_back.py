@@ -1,5 +1,6 @@
 """Look backs of a run, which Dagster's dialog does not follow: earlier days to build first, later days that use its
-rows."""
+rows.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +49,7 @@ def missing_earlier_days(
 ) -> list[date]:
     """Days of ``step`` never built that ``tables``, built together, look back to from ``days``.
 
-    ``steps`` are those of all datasets, in build order. Steps that have ``version`` look back as it does.
+    ``steps``: all datasets' in build order. Steps that have ``version`` look back as it does.
     """
     if not later_readers(steps).get(step.name, {}).keys() & set(tables):
         return []
@@ -62,7 +63,8 @@ def missing_earlier_days(
 
 def looked_back_to(step: Step, steps: Sequence[Step], days: Collection[date], target: Days, own: Days) -> Days:
     """Days of a backfill's ``target`` that ``days`` of ``step`` look back to, by step in build order, without the run's
-    ``own``. Pure."""
+    ``own``. Pure.
+    """
     found: dict[str, set[date]] = {}
     for read in (read for version in step.versions for read in version.reads if read.first < 0):
         before = days_before(step, read, days)
@@ -81,7 +83,8 @@ def not_built_yet(
     wanted: Days, steps: Sequence[Step], storage: Storage, launched: datetime, *, force: bool = False
 ) -> list[tuple[Step, list[date]]]:
     """The ``wanted`` days that are not fresh; with ``force``, for all but raw, those not published since
-    ``launched``."""
+    ``launched``.
+    """
     names = [name for step in steps for name in step.table_names]
     observed = observe_each(storage, names)
     current, spanned = (

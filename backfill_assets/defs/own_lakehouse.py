@@ -95,8 +95,7 @@ def lakehouse_sensor(
 
 @contextmanager
 def _noted(context: dg.SensorEvaluationContext, backfill: Backfill, name: str, every_seconds: int) -> Iterator[None]:
-    """Record how a tick ends; send a notice after two failures, call the heartbeat while all is well. A failure of this
-    changes no tick."""
+    """Record how a tick ends; send a notice after two failures, call the heartbeat while all is well."""
     book = SensorBook(backfill.storage)
     try:
         yield

@@ -22,8 +22,9 @@ _MONDAY = 1
 
 @dataclass(frozen=True)
 class Chain:
-    """What tables of a chain of datasets share. Dagster carries a range through them in one run only with one
-    partitions definition and one backfill policy: ``days_per_run``, where None means the whole range."""
+    """What a chain's tables share. Dagster carries a range through them in one run only with one partitions definition
+    and one backfill policy: ``days_per_run``, None for the whole range.
+    """
 
     start: date
     days_per_run: int | None = None
@@ -109,7 +110,7 @@ def _partitions(cadence: Cadence, start: date, last: date | None) -> Partitions:
 def partition_mapping() -> dg.TimeWindowPartitionMapping:
     """A week or month depends on its days; the first week may begin before the first day.
 
-    It has no look back: Dagster's dialog would add every later day in reach. The sensor ``repairs`` builds those
+    Without look back: Dagster's dialog would add every later day in reach, where the sensor ``repairs`` builds those
     that change.
     """
     return dg.TimeWindowPartitionMapping(allow_nonexistent_upstream_partitions=True)

@@ -162,7 +162,7 @@ def run_info(run: dg.DagsterRun, catalog: Catalog) -> RunInfo:
 def person_behind(tags: Mapping[str, str]) -> Person:
     """The person of the tag ``user``; unknown for runs of a schedule or sensor.
 
-    Dagster+ sets the tag to the logged-in user. Open-source Dagster has no login: whoever launches a run writes it.
+    Dagster+ sets it to the logged-in user; open-source Dagster has no login: whoever launches a run writes it.
     """
     name = tags.get(USER_TAG, "").strip()
     by_itself = SCHEDULE_NAME_TAG in tags or SENSOR_NAME_TAG in tags

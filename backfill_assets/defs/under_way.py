@@ -206,7 +206,7 @@ _OUTCOMES: Mapping[dg.DagsterRunStatus, RunOutcome] = {
 def trip_backfills(instance: dg.DagsterInstance, backfill: Backfill) -> list[str]:
     """Cancel backfills of this location's tables that exceed a limit, and announce nearly spent budgets.
 
-    The notice comes first, under a key: a tick after a crash finds it there, and the backfill under way.
+    The notice comes first, under a key: a tick after a crash finds both.
     """
     settings, storage, said = backfill.settings, backfill.storage, []
     price = None if settings.core_hour_price is None else settings.core_hour_price / 3600

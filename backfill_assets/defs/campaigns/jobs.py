@@ -194,7 +194,8 @@ class _Carried:
 
     def show(self, at: CampaignRun, page: Mapping[str, dg.MetadataValue], *, failed: bool = False) -> None:
         """Dagster shows no observation before a first materialization: the page is one. ``failed``: shown as the run
-        will be."""
+        will be.
+        """
         run, instance = {"run": dg.MetadataValue.dagster_run(self.context.run_id)}, self.context.instance
         with named_page(instance, at) as name:
             self.context.log_event(dg.AssetMaterialization(ASSET, partition=name, metadata={**page, **run}))

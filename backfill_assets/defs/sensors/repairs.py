@@ -1,5 +1,6 @@
 """The sensor ``repairs``: launches backfills of the days that need one, and keeps incidents. Each step is
-idempotent."""
+idempotent.
+"""
 
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
 import os

@@ -1,7 +1,7 @@
 """The sensor ``dagster_shows_what_is`` makes Dagster show what is published; it launches nothing.
 
-Runs do not report days of killed runs, commands, rollbacks and late rows; checks that a failed run left; stale days;
-new ends of partitions.
+Runs leave out days of killed runs, commands, rollbacks and late rows; checks of a failed run; stale days; new ends
+of partitions.
 """
 
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
@@ -289,7 +289,8 @@ _EVALUATED = {CheckStatus.SUCCEEDED, CheckStatus.FAILED}
 
 def put_checks_right(shown: ShownDays) -> int:
     """Reports each run once. A published day repeats its earlier verdict; others say that nothing was checked, or that
-    there is no data."""
+    there is no data.
+    """
     reported = 0
     for run in _unreported(shown.instance):
         planned = list(_planned(shown, run))
