@@ -1,7 +1,7 @@
 """Who may approve a campaign, and what an approval covers. Pure.
 
-An approval is for one difference. Days that move afterwards are staged again, and published if all expectations and
-limits still hold.
+An approval is for one difference. Days that move afterwards are staged again, and published within all expectations
+and limits.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ class ApprovalDecision:
 @dataclass(frozen=True)
 class Attempt:
     """What a cut-over is about to publish: the ``approved`` difference's fingerprint, the newest one ``compared``, the
-    breaker's word, and days left out without consent."""
+    breaker's word, and days left out without consent.
+    """
 
     approved: str
     staged: Sides
@@ -93,7 +94,8 @@ _ANOTHER = Person("another person")
 @dataclass(frozen=True)
 class Approvers:
     """``starter`` began or resumed it last. An unknown person is never another. ``listed`` approvers restrict every
-    rule; ``needed`` of them have to approve."""
+    rule; ``needed`` of them have to approve.
+    """
 
     rule: ApprovalRule
     planner: Person

@@ -206,7 +206,8 @@ def is_given_up(now: CampaignState) -> bool:
 
 def in_order(written: Sequence[JournalEntry], published: Iterable[JournalEntry]) -> list[JournalEntry]:
     """Each publication goes before the first entry that knows it (``log``); one that the journal reports appears
-    once."""
+    once.
+    """
     found: list[JournalEntry] = []
     later = deque(each for each in published if not any(_reports(entry, each) for entry in written))
     for entry in written:
@@ -230,8 +231,9 @@ def next_move(now: CampaignState, waves: Sequence[str], window: timedelta, at: d
 
 
 def why_over(newest: JournalEntry | None, published: Callable[[], object]) -> str:
-    """Why nothing comes after ``newest``; empty if all entries have to be read. The undo of an undo brings back what
-    was given up: then ``published`` reads the log."""
+    """Why nothing comes after ``newest``; empty if all entries have to be read. ``published`` reads the log: the undo
+    of an undo brings back what was given up.
+    """
     if newest is None or not newest.ends_campaign:
         return ""
     if not newest.gives_up:

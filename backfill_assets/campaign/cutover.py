@@ -1,6 +1,6 @@
 """Cuts a campaign over: all its tables in one publication, or nothing.
 
-Only days whose inputs moved are staged again. If another campaign published a day since, a person has to decide.
+Days whose inputs moved are staged again. A day that another campaign published since needs a person.
 """
 
 from __future__ import annotations

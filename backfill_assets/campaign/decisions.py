@@ -65,7 +65,8 @@ def approve(at: CampaignRun, *, without_held_back: bool = False, seen: Differenc
 
 def require_approvable(at: CampaignRun, *, without_held_back: bool = False, seen: Difference | None = None) -> None:
     """Raise :class:`InvalidRequest` if the person may not approve, the difference is not as expected, or days are held
-    back (unless ``without_held_back``)."""
+    back (unless ``without_held_back``).
+    """
     _require_approver(at)
     if seen is not None and seen.unmet:
         unmet = seen.unmet[0].expectation
@@ -89,7 +90,8 @@ def _require_approver(at: CampaignRun) -> None:
 
 def give_up(at: CampaignRun) -> None:
     """Give up before the cut-over; raises :class:`InvalidRequest` otherwise. Unreadable journal entries are set
-    aside."""
+    aside.
+    """
     begun = JournalEntry(kind="started", at=clock.now(), by=at.run.launched_by, reason="its journal was damaged")
     set_damaged_aside(at.storage, at.campaign, begun)
     at.settle_and_require(PlanWord.ABANDON)

@@ -49,7 +49,8 @@ def completion(
     dataset: str = "",
 ) -> Notice:
     """Written with the publication. ``reports``: changed tables that people read; ``moved``: days unlike what was
-    approved; ``stale``: days outside that read it."""
+    approved; ``stale``: days outside that read it.
+    """
     behind = (f"{table}: stale until built again: {format_ranges(days)}." for table, days in stale.items())
     again = [f"{moved_sentence(moved)} It was compared and judged again before it was published."] if moved else []
     return Notice(

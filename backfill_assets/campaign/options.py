@@ -41,7 +41,8 @@ class Options:
     @classmethod
     def of_plan(cls, plan: Plan, waves: str = "", limits: str = "", **flags: bool) -> Options:
         """Where the plan has none, ``waves`` and ``limits`` apply; raises :class:`InvalidRequest` if they differ from
-        its."""
+        its.
+        """
         own = plan.terms
         shares = waves or own.waves
         found = cls(

@@ -184,8 +184,9 @@ class _Decided:
         )
 
     def _day(self, each: _DayBack, id: str) -> DayChange:
-        """A day that others have changed is expected as it was left: PREPARE then names all that has moved. The
-        publication is as of now: a later one that was rolled back left our result in place."""
+        """A day that others have changed is expected as it was left: PREPARE then names all that has moved. A later
+        publication that was rolled back left our result in place.
+        """
         state = each.state
         files = state.files if each.decided.refusal is Refusal.MOVED else state.now_files
         expected = Expected(files=tuple(sorted(files)), publication=self.view.states[each.key].publication)
@@ -309,7 +310,8 @@ def made_then(
     filled: Filled = NOT_KNOWN,
 ) -> Mapping[str, DayRange] | None:
     """The inputs of the before-image: those recorded if ``version`` is not declared any more, None if there are
-    none."""
+    none.
+    """
     if step is not None and version is not None:
         return made_of(step, version, key.day, filled)
     made = lineages(log.storage, [before.origin.computed_by] if before else [])

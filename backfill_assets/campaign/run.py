@@ -1,6 +1,6 @@
 """One plan being carried out by one process: what it works with, and how far the campaign is.
 
-Every step can be repeated: the next process adopts what was staged, and asks the log what was published.
+Every step can be repeated: it adopts what was staged, and asks the log what was published.
 """
 
 from __future__ import annotations

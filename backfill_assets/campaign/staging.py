@@ -89,8 +89,7 @@ def require_within_limits(
 ) -> list[Exceeded]:
     """Stop at ``step`` if a limit is exceeded; returns the warnings, each announced once.
 
-    Shares are of ``days``, all that are to be tried: it stops once the rest cannot bring a share back within its
-    limit.
+    Shares are of all ``days`` to be tried: it stops once the rest cannot bring one back within its limit.
     """
     found = judge_limits(at, done, at.options.limits, days)
     for each in found:

@@ -1,7 +1,7 @@
 """Undoes a campaign: all its tables in one publication, keeping rows that arrived since.
 
 A day whose before-image was made of exactly today's inputs gets those files back, in about a second at any size.
-Others, and published days that read a changing day, are restated on a timeline of the undo.
+Others, and their published readers, are restated on a timeline of the undo.
 """
 
 from __future__ import annotations
@@ -217,7 +217,8 @@ def undone_sentence(done: Undone, steps: Sequence[Step]) -> str:
 
 def plan_undo(lake: Lake, publication: str) -> UndoPlan:
     """Reads logs. Raises :class:`InvalidRequest` for what was never published, :class:`PublicationRefused` after the
-    rollback window."""
+    rollback window.
+    """
     lake.publisher.recover()
     found = UndoAttempt(lake, undoable(lake.publisher, publication))
     found.look()

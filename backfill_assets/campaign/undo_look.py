@@ -55,8 +55,8 @@ class StepUndo:
 class UndoLook:
     """Decides the days of one step after the other.
 
-    ``overlay`` is what main will show, as far as steps are decided and done. Readers must find days to restate
-    there: a look that stages nothing names them in ``restated``.
+    ``overlay`` is what main will show, as far as steps are decided. A look that stages nothing names days to restate
+    in ``restated``.
     """
 
     lake: Lake
@@ -105,7 +105,8 @@ class UndoLook:
 
     def versions_then(self, step: Step) -> dict[date, Version | None]:
         """Days of the publication by their former version, reading days by their present one; None where it is not
-        declared: then recorded inputs count."""
+        declared: then recorded inputs count.
+        """
         table = self.tables(step)[0]
         contents = self.readers(step) | {day: each.content for day, each in self.prepared.before.get(table, {}).items()}
         return {

@@ -105,7 +105,8 @@ def _title(undone: str) -> str:
 
 def origin_before(prepared: Prepared, key: TableDay, by: str) -> Origin:
     """The origin of ``key`` after ``by`` has put its before-image back. A day of appended rows ceases to have only
-    gained rows."""
+    gained rows.
+    """
     back = prepared.before[key.table][key.day].origin.put_back(by, prepared.publication)
     return replace(back, computed_by=by, gained_by="") if prepared.change(key.table).mode == "append" else back
 
