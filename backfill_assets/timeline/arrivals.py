@@ -122,7 +122,8 @@ def waiting_days(
     view: View, steps: Sequence[Step], timeline: NamedTimeline, arrived: Mapping[str, Sequence[ArrivedRows]]
 ) -> dict[str, list[date]]:
     """Days between raw and ``timeline`` that main has not built from ``arrived`` rows, without those that only a look
-    back reaches."""
+    back reaches.
+    """
     needed = needed_tables(steps, timeline.days)
     held = view.records(needed)
     moved: dict[str, set[date]] = {table: {each.day for each in days} for table, days in arrived.items()}

@@ -1,10 +1,9 @@
 """Builds requested days on a timeline (``run_on``), or all that it has again (``forward``), through the usual gates.
 
-A run takes all its days of a step or none, and writes one revision at its end: after a kill, the next reuses what
-was staged.
+A run takes all its days of a step or none, and writes one revision at its end; after a kill, staged days are reused.
 
-Going forward takes rows that arrived since the moment, once. Without arrivals only the logic differs; the timeline's
-other days then show that moment too, until it goes forward with arrivals.
+Going forward takes rows that arrived since the moment, once. Without arrivals only the logic differs, and the
+timeline's other days show that moment too.
 """
 
 from __future__ import annotations

@@ -163,7 +163,8 @@ def keep_fresh(storage: Storage, timeline: NamedTimeline, now: datetime, *, fres
 
 def bring_up_to_date(lake: Lake, timeline: NamedTimeline, run: RunInfo, progress: Progress) -> TimelineBuilt:
     """Add main's new days to a timeline of a version, and compute stale ones by it; readers use current versions. An
-    undeclared version is noted, not built."""
+    undeclared version is only noted.
+    """
     asked, current = version_of(timeline), lake.with_current(lake.catalog.steps)
     step = next((each for each in current if each.name == asked.step), None)
     if step is None or not is_declared(step, asked.version):

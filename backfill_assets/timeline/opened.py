@@ -46,10 +46,8 @@ def plain_table(opened: View, table: str) -> str:
 
 
 def address_of(opened: View, table: str) -> dict[str, str] | None:
-    """Options for Spark's Delta reader: the plain Delta table of ``table``, or main at its base.
-
-    Main is used if the timeline has no days of ``table`` and main's log still has that version; without a timeline,
-    None if it has not.
+    """Options for Spark's Delta reader: the plain Delta table of ``table``, or main at its base if the timeline has no
+    days of it and main's log still has that version. None if there is neither.
     """
     version = opened.versions.get(table)
     if table not in opened.over and version is not None and not _is_gone(opened.storage, table, version):

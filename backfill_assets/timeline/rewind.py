@@ -83,7 +83,8 @@ def rewound_timeline(
     storage: Storage, steps: Sequence[Step], asked: RewindRequest, moment: View, now: datetime
 ) -> NamedTimeline:
     """The timeline for ``asked``, not written yet. Raises :class:`InvalidRequest` for raw tables and if nothing
-    differs, :class:`PublicationRefused` if files are gone, and before an adoption."""
+    differs, :class:`PublicationRefused` if files are gone, and before an adoption.
+    """
     _refuse_raw(steps, asked.tables)
     timeline = new_timeline(storage, asked.name, asked.by, now)
     around = tables_around(steps, {name for step in _concerned(steps, asked) for name in step.table_names})
@@ -128,9 +129,9 @@ def rewound_days(
 ) -> dict[str, dict[date, DayRecord]]:
     """Days of the requested tables and of their readers, with what the timeline will hold of each. Pure.
 
-    ``then`` and ``since`` are all days at the moment and now. Requested days become as they were, and so do days
-    that read them, if computed from exactly what the timeline shows; others stay published, and are stale until it
-    goes forward.
+    ``then`` and ``since`` are all days at the moment and now. Requested days become as they were, and so do their
+    readers, if computed from exactly what the timeline shows; others stay published, and are stale until it goes
+    forward.
     """
     given, shown = _asked_days(steps, asked, then, since), {table: dict(held) for table, held in since.items()}
 
@@ -262,8 +263,8 @@ def create_whole(storage: Storage, make: Callable[[], NamedTimeline]) -> NamedTi
     """Write the timeline from ``make``, whose files may be reclaimed meanwhile.
 
     Reclaiming looks at timelines before and after it logs what will go, this at the log after it wrote: one of them
-    sees the other. Raises like :func:`create_timeline`; with :class:`PublicationRefused` for files that are going,
-    the timeline is deleted again.
+    sees the other. Raises like :func:`create_timeline`; :class:`PublicationRefused` for files that are going leaves
+    no timeline.
     """
     log = PublicationLog(storage)
     before = log.head().state

@@ -1,7 +1,7 @@
 """Switches a step to another version: its days on a timeline and the version come to main in one publication.
 
-Logs alone say what is behind; no file is copied. Before publishing, main's days are kept on a timeline of the former
-version: so a switch that died can be finished, and switched back.
+Logs alone say what is behind; no file is copied. Main's days are first kept on a timeline of the former version: a
+switch that died can be finished, and switched back.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _brought_by(
 ) -> _Brought:
     """Compare each day of ``timeline`` with what would be computed now, and with main.
 
-    ``steps`` have their current versions; ``to_keep`` are the days that the timeline should have.
+    ``steps`` have current versions; ``to_keep``: days that it should have.
     """
     own = with_days_to_keep(timeline, to_keep)
     walk = Walk(lake, Place(timeline.id), RunInfo(""), lambda _: None)
@@ -223,8 +223,8 @@ def _again(plan: SwitchPlan) -> str:
 def carry_out_switch(lake: Lake, plan: SwitchPlan, run: RunInfo, progress: Progress = silent) -> Published:
     """Publish days and version of ``plan`` together; keeps main's days on a timeline of the former version.
 
-    Plans again if main moves. Raises :class:`PublicationRefused`, and leaves nothing behind, if the timeline is
-    behind, another version is current, or main keeps moving.
+    Raises :class:`PublicationRefused`, and leaves nothing behind, if the timeline is behind, another version is
+    current, or main keeps moving.
     """
     switching = _Switching(lake, plan, run)
     try:

@@ -94,7 +94,8 @@ def inputs_shown(
 
 def made_of(step: Step, contents: Mapping[date, DayContent], shown: DayRecords) -> set[date]:
     """Days computed from exactly what is ``shown``; adopted days too. With an undeclared version, each declared one is
-    tried: the fingerprint names tables and days."""
+    tried: the fingerprint names tables and days.
+    """
     declared = {version.name for version in step.versions}
     found = {day for day, each in contents.items() if each.is_adopted}
     for version in step.versions:
