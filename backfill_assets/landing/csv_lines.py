@@ -1,7 +1,7 @@
 """Finds records of delimited text line by line; only sound ones go to Arrow, at 0.3 us a line.
 
-Neither DuckDB nor Arrow tells where a record was, an unclosed quote swallows all lines behind it, and DuckDB drops
-bytes that are not UTF-8. Here a broken line costs no other one.
+A broken line costs no other one. DuckDB and Arrow tell no place of a record and lose all lines behind an unclosed
+quote; DuckDB drops bytes that are not UTF-8.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 """Deletions cancel raw rows that a source took back; both are left out when raw is read. A refresh finds rows that
-their file lost; a tombstone, an event without a value, deletes earlier rows of its key."""
+their file lost; a tombstone, an event without a value, deletes earlier rows of its key.
+"""
 
 from __future__ import annotations
 
@@ -155,7 +156,8 @@ def _with_key(source: Source, columns: pa.Schema) -> PartitionQuery:
 
 def deletions_by(source: Source, raw: DataFrame, keys: DataFrame) -> DataFrame:
     """Deletions of received rows of ``raw``, by its :func:`landed_keys`, earlier in the tombstone's partition: a key
-    can come again."""
+    can come again.
+    """
     of_keys = raw.join(F.broadcast(keys), _is_of(source, raw, keys), "left_semi")
     standing = standing_rows(of_keys).where(F.col("source_file").isNotNull())
     came_before = (standing["source_file"] != keys[_BY_FILE]) | (standing["source_line"] < keys[_BY_LINE])

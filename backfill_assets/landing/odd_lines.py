@@ -1,7 +1,7 @@
-r"""Lines that are not one plain object, as the one that Spark's JSON reader made of them. Pure.
+"""Lines that are not one plain object, as the one that Spark's JSON reader made of them. Pure.
 
-It accepts more than JSON. Raw rows that Spark landed are compared with the lines read again, so this stays; but
-decimals keep digits that Spark lost in floats.
+Raw rows that Spark landed are compared with the lines read again, so its laxness stays; but decimals keep digits
+that Spark lost in floats.
 """
 
 from __future__ import annotations

@@ -139,7 +139,8 @@ def grouped(table: str, rows: Sequence[Row], resolved: Set[int] = frozenset()) -
 
 def resolved_positions(view: View, source: Source, accepted_in: str, rejected: Sequence[Row]) -> set[int]:
     """Rows whose key was accepted within the supersession window, in a version as new; or arriving as late, if that is
-    unreadable."""
+    unreadable.
+    """
     landed = LandedValues(source, rejected, (*source.key_columns, source.version_field))
     keys = (_key(landed.value(row, name) for name in source.key_columns) for row in rejected)
     keyed = {number: key for number, key in enumerate(keys) if key is not None}

@@ -36,7 +36,8 @@ TransactionVersion = tuple[str, int]
 
 def require_sound_rollback(publisher: Publisher, catalog: Catalog, prepared: Prepared) -> tuple[InputRead, ...]:
     """Raise :class:`PublicationRefused` if undoing ``prepared`` would lose or double a row. Returned is what was read,
-    and must not gain rows before the rollback is published."""
+    and must not gain rows before the rollback is published.
+    """
     checked = (_check(publisher, catalog, prepared, change) for change in prepared.publication.tables)
     return tuple(read for read in checked if read is not None)
 
@@ -103,7 +104,8 @@ _OF_MOVED_ROWS = (
 
 def _orphans(storage: Storage, prepared: Prepared, change: TableChange, read: InputRead) -> list[str]:
     """Days with a marker for a row of ``change`` without another copy, read as before: a compaction may have merged
-    files."""
+    files.
+    """
     handle = open_table(storage, change.table, read.version)
     files = partial(dataset_of_files, storage, change.table, schema=handle.schema())
     before = prepared.before[change.table]

@@ -1,5 +1,6 @@
 """A person lets a day be published although many rows were rejected: they stay in quarantine, the breach becomes a
-warning."""
+warning.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 """The key of tokens, a file on each machine, and the check value by which a lakehouse knows it. Tokens of two keys
-never join."""
+never join.
+"""
 
 from __future__ import annotations
 

@@ -52,7 +52,8 @@ def fates(
 
 def deleted_rows(raw: Sequence[Row]) -> list[int]:
     """Positions among received rows. The first of equal rows at one place are deleted: one that came back is the
-    last."""
+    last.
+    """
     left = Counter(_identity(row) for row in raw if row["record_kind"] == DELETION)
     if not left:
         return []

@@ -1,5 +1,6 @@
 """Tries every version of a dataset on a few rows, written and judged as in a build, then dropped. Other datasets are
-read as published."""
+read as published.
+"""
 
 from __future__ import annotations
 
