@@ -97,7 +97,8 @@ class Adoption:
 
     def plan(self) -> AdoptionPlan:
         """Raises :class:`InvalidRequest` for raw, a table built together with another or published here, and a location
-        without a Delta table."""
+        without a Delta table.
+        """
         self.require_adoptable()
         storage, name, moves = self.place()
         found = self.read(storage, name)

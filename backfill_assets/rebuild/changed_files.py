@@ -47,7 +47,8 @@ def compare_files(
     landing: LandingZone, source: Source, known: Positions, days: Iterable[date]
 ) -> tuple[ArrivalFiles, ...]:
     """Raises :class:`SourceUnreadable` for days without a folder, which may be unmounted (an empty one means nothing),
-    and :class:`InvalidRequest` for a source of topics alone."""
+    and :class:`InvalidRequest` for a source of topics alone.
+    """
     wanted = sorted(set(days))
     if not wanted:
         return ()

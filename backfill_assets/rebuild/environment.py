@@ -66,7 +66,8 @@ _SHORT = 10
 @cache
 def git_commit(declared: Path | None = None) -> str:
     """The running code's commit, with ``+dirty`` if package files differ. A ``declared`` package of datasets has its
-    own, dirty if either is. ``BACKFILL_GIT_COMMIT`` overrides it, for images."""
+    own, dirty if either is. ``BACKFILL_GIT_COMMIT`` overrides it, for images.
+    """
     if given := os.environ.get("BACKFILL_GIT_COMMIT", "").strip():
         return given
     ours = commit_of(_PACKAGE)

@@ -58,7 +58,8 @@ class GivingBack:
 
     def plan(self) -> ReleasePlan:
         """Raises :class:`InvalidRequest` for a table never adopted, :class:`PublicationRefused` while a campaign or
-        timeline needs its files."""
+        timeline needs its files.
+        """
         self.publisher.recover([self.table])
         adopted = next(brought_days(self.publisher.log.files(), [self.table], kind="adopt"), None)
         if adopted is None:

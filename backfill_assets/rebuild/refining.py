@@ -41,7 +41,8 @@ class Refined(NamedTuple):
 @dataclass(frozen=True)
 class Queries:
     """DuckDB's SQL: ``judged`` reads raw, the others what was judged. ``rejects`` are collected first: a Python
-    function costs as much for a few rows as for 2,000."""
+    function costs as much for a few rows as for 2,000.
+    """
 
     judged: str
     accepted: str
@@ -100,7 +101,8 @@ def refine_gained(
     into: Sequence[tuple[Table, Timeline]],
 ) -> Refined:
     """Write the winners of all ``changed`` keys, and newly rejected rows, from new files of ``raw``; rows in files
-    ``before`` compete. In this process: a Spark job takes longer for a micro-batch."""
+    ``before`` compete. In this process: a Spark job takes longer for a micro-batch.
+    """
     (bronze, timeline), (quarantine, _) = into
     storage, asked = timeline.storage, _queries(refinement, raw.table, (bronze, quarantine), Cut())
     accepted_into, rejected_into = _folders(into)

@@ -82,7 +82,8 @@ class Reproduction:
 
 def reproduce(lake: Lake, publication: str, progress: Progress) -> Reproduction:
     """Stage every day of ``publication`` again and compare. Raises :class:`InvalidRequest` if it is unknown, under way
-    or aborted."""
+    or aborted.
+    """
     entry = lake.publisher.log.find_prepared(publication)
     if entry is None:
         raise unknown_publication(lake.storage, publication)
@@ -289,7 +290,8 @@ class RecordedInputs:
 
     def inputs_of(self, step: Step, version: Version, day: date, content: DayContent) -> Inputs | None:
         """What ``content`` was computed from, or None: the log has one fingerprint for all inputs, so versions are
-        tried."""
+        tried.
+        """
         needed = decide.read_days(step, version, [day])
         as_of = tables_as_of([step])
         for inputs in product(*(list(self._candidates(table, days, table in as_of)) for table, days in needed.items())):

@@ -29,7 +29,8 @@ def prove_same_rows(
     lake: Lake, step: Step, days: Collection[date], run: RunInfo, progress: Progress
 ) -> tuple[SameRows, ...]:
     """Record a proof for each edited logic of ``days``. Raises :class:`LogicEdited` with differences,
-    :class:`InvalidRequest` if no day can be compared."""
+    :class:`InvalidRequest` if no day can be compared.
+    """
     contents = contents_of(lake.states(step))
     edited = edited_logic(lake.storage, [step], contents)
     return tuple(
