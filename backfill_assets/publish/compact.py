@@ -79,7 +79,8 @@ def compact(
     transaction: str = "",
 ) -> Published | Conflict | None:
     """Rewrite each day's chosen files into one; None if no day has two. Days published meanwhile come back as
-    :class:`Conflict`."""
+    :class:`Conflict`.
+    """
     pin = publisher.pin({table: list(days)}, {})
     main = MainTable.open(publisher.storage, table)
     several = sorted(day for (_, day), expected in pin.expected.items() if len(expected.files) > 1)

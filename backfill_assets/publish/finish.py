@@ -77,7 +77,8 @@ class Finish:
 
     def abort(self, publication: str, *, by: str = "", reason: str = "") -> dict[str, str]:
         """Give an entry up for a person; returns tables that could not be put back, and why: readers who pin the log
-        keep their version. Raises :class:`InvalidRequest` unless it is open."""
+        keep their version. Raises :class:`InvalidRequest` unless it is open.
+        """
         said = f"aborted by {by or 'hand'}" + (f": {reason}" if reason else "")
         retry = Retry(f"Aborting {publication}")
         while True:

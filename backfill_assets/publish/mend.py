@@ -67,7 +67,8 @@ class MendPlan:
 
 def plan_mend(publisher: Publisher, table: str) -> MendPlan:
     """Empty for a readable table. Raises :class:`InvalidRequest` if nothing was published to it, and the reading error
-    if no file of its log is lost."""
+    if no file of its log is lost.
+    """
     head = publisher.log.head()
     if table not in head.state.versions:
         raise InvalidRequest(f"Nothing was published to {table}.", hint="backfill status shows the tables.")

@@ -83,7 +83,8 @@ def require_ours(released: Mapping[str, str], tables: Iterable[str]) -> None:
 
 def require_newest(table: str, version: int | None, pinned: int | None) -> None:
     """Raises :class:`LakehouseUnusable` for a table older than its pin: it has lost commits, and another would drop
-    their days and reuse their numbers."""
+    their days and reuse their numbers.
+    """
     if pinned is not None and (version is None or version < pinned):
         has = "no log" if version is None else f"version {version} at most"
         raise LakehouseUnusable(
