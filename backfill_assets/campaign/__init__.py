@@ -1,5 +1,5 @@
-"""A plan carried out in nine steps, approved, undone. The log says what is published; the journal keeps what only
-people and clocks know. Any process goes on with it.
+"""A plan carried out in nine steps, approved, undone. The log says what is published; the journal
+keeps what only people and clocks know. Any process goes on with it.
 
 ``CampaignStopped``: a limit is exceeded, or inputs are not as published.
 

@@ -51,8 +51,8 @@ def cut_over(
 ) -> CutOver:
     """Publish everything that ``campaign`` has staged of ``steps`` together, with ``notice``.
 
-    Moved days are staged again first; the last check and the publication are under a hold. ``review`` sees exactly
-    what is published, and is called again if main moves.
+    Moved days are staged again first; the last check and the publication are under a hold. ``review`` sees exactly what
+    is published, and is called again if main moves.
 
     Raises :class:`GateFailed` for held-back days, unless ``without_held_back`` and held back from the start;
     :class:`PublicationRefused` if another campaign was first or main keeps moving; :class:`InvalidRequest` if

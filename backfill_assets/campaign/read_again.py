@@ -29,8 +29,8 @@ SituationOf = Callable[[Plan], PlanContext]
 def verify_source(at: CampaignRun) -> SourceReport:
     """Ingest what has landed, then read every pinned input again: counts and checksums must be as published.
 
-    Changed files are read again first. An input that gained rows from a stream is stale, not wrong: the cut-over
-    stages its days again.
+    Changed files are read again first. An input that gained rows from a stream is stale, not wrong: the cut-over stages
+    its days again.
     """
     refreshed: dict[str, Refreshed] = {}
     for each in at.plan.steps:

@@ -228,9 +228,8 @@ def plan_undo(lake: Lake, publication: str) -> UndoPlan:
 def undo(lake: Lake, publication: str, run: RunInfo, progress: Progress, *, reason: str = "") -> Undone:
     """Undo ``publication`` of a campaign in one publication, which can itself be undone.
 
-    Raises like :func:`plan_undo`; also :class:`PublicationRefused` for days that cannot be put back and if main
-    keeps moving, :class:`DaysFailed` if a day staged again fails its gates, :class:`InvalidRequest` if all is back
-    already.
+    Raises like :func:`plan_undo`; also :class:`PublicationRefused` for days that cannot be put back and if main keeps
+    moving, :class:`DaysFailed` if a day staged again fails its gates, :class:`InvalidRequest` if all is back already.
     """
     lake.publisher.recover()
     prepared = undoable(lake.publisher, publication)

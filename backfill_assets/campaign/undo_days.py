@@ -1,9 +1,8 @@
 """Decides about each day that is undone, by a rollback of one publication or by the undo of a campaign. Pure.
 
-Both put before-images back. A rollback computes nothing: it refuses a day that others have changed since, and one
-that was made of other inputs than main has, unless one of them only gained rows. The undo of a campaign puts a day
-back only if it was made of exactly what will be there after the undo, and else restates it; readers of a changing
-day follow.
+Both put before-images back. A rollback computes nothing: it refuses a day that others have changed since, and one that
+was made of other inputs than main has, unless one of them only gained rows. The undo of a campaign puts a day back only
+if it was made of exactly what will be there after the undo, and else restates it; readers of a changing day follow.
 """
 
 from __future__ import annotations

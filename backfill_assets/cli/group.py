@@ -65,9 +65,8 @@ ADDED = "backfill.commands"
 
 
 class CommandFailed(click.ClickException):
-    """An error in red on stderr, or a line of JSON with ``--json``.
-
-    Exit code 1; a subclass has another if scripts must distinguish it.
+    """An error in red on stderr, or a line of JSON with ``--json``. Exit code 1; a subclass has another if scripts must
+    distinguish it.
     """
 
     usage = ""

@@ -44,9 +44,9 @@ def backfill_definitions(
 ) -> dg.Definitions:
     """Everything that Dagster has for ``datasets``, a package that declares them or a catalogue.
 
-    Resources are ``backfill`` and ``backfill_spark``. ``executor`` None leaves it to the definitions that it is
-    merged with; then each process starts its own Spark, unless ``SPARK_REMOTE`` names a server. A dataset that is
-    declared wrong is left out, with a warning.
+    Resources are ``backfill`` and ``backfill_spark``. ``executor`` None leaves it to the definitions that it is merged
+    with; then each process starts its own Spark, unless ``SPARK_REMOTE`` names a server. A dataset that is declared
+    wrong is left out, with a warning.
     """
     batch_events()
     if logs_as_json():

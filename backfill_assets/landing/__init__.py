@@ -1,5 +1,4 @@
-"""How rows come in: from landed files to raw rows, with tokens for personal values. The landing zone is never
-written.
+"""How rows come in: from landed files to raw rows, with tokens for personal values. The landing zone is never written.
 
 Files that are gone, damaged or changed raise ``SourceUnreadable``; a wrong token key, ``LakehouseUnusable``.
 

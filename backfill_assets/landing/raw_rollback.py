@@ -1,7 +1,7 @@
 """Refuses rollbacks of raw publications that lose a superseded row or count it twice.
 
-If a newer version goes and its marker on the older one's day stays, neither counts. If it comes back, and the older
-one arrived meanwhile without a marker, both count. Rows moved between days can do either.
+If a newer version goes and its marker on the older one's day stays, neither counts. If it comes back, and the older one
+arrived meanwhile without a marker, both count. Rows moved between days can do either.
 """
 
 from __future__ import annotations

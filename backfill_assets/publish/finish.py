@@ -135,8 +135,8 @@ class Finish:
     def _is_forward(self, publication: str) -> bool:
         """Asks the log after the table was read: an abort by hand may have left the table without a fence.
 
-        The write that kept the abort from its fence is in the version read, or comes after it and refuses this
-        commit too.
+        The write that kept the abort from its fence is in the version read, or comes after it and refuses this commit
+        too.
         """
         entry = self.log.head().state.open.get(publication)
         return entry is not None and not entry.aborting
@@ -306,9 +306,9 @@ _STATES = 4
 class Mark:
     """The Delta transaction of a publication; ``base`` is 0 if it has an id of its own.
 
-    A stream's own ids would leave 8,640 transactions a day in each table, and Delta's rule to forget them would
-    forget source positions. So its publications share one, with numbers that grow by entry. An open entry locks its
-    tables: a greater number is of a publication after ours was closed.
+    A stream's own ids would leave 8,640 transactions a day in each table, and Delta's rule to forget them would forget
+    source positions. So its publications share one, with numbers that grow by entry. An open entry locks its tables: a
+    greater number is of a publication after ours was closed.
     """
 
     id: str

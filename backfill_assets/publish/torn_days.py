@@ -1,7 +1,7 @@
 """The gate of every publication: each day is made of what it brings, or else of what main holds. Pure.
 
-Both, of which compare-and-swap checks the latter, give the input fingerprint of the day's content. A day that main
-has, of the same inputs and rows, may have other files unless the publication brings one of its inputs.
+What it brings, and what it read of other days (checked by compare-and-swap), gives the input fingerprint of a day. A
+day that main has, of the same inputs and rows, may have other files unless the publication brings one of its inputs.
 """
 
 from __future__ import annotations

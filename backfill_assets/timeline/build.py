@@ -72,8 +72,7 @@ def run_on(
     written.
 
     Raises :class:`DaysFailed` for a failed gate (good days stay staged), :class:`InvalidRequest` for raw tables and
-    days that have not ended, :class:`PublicationRefused` if another process changed the timeline, or for a dirty
-    tree.
+    days that have not ended, :class:`PublicationRefused` if another process changed the timeline, or for a dirty tree.
     """
     for each in asked:
         refuse_raw(each.step, timeline.name)
@@ -174,8 +173,8 @@ def computed_again(
 ) -> TimelineBuilt:
     """Compute the days of ``timeline`` again, without writing it.
 
-    ``version`` is for the tables it was rewound for; others use current versions. A day that gates hold back keeps
-    its content, with all that read it. Without ``arrivals``, inputs are those of the moment.
+    ``version`` is for the tables it was rewound for; others use current versions. A day that gates hold back keeps its
+    content, with all that read it. Without ``arrivals``, inputs are those of the moment.
 
     Raises :class:`InvalidRequest` for a version that none of these tables has or a timeline without days,
     :class:`PublicationRefused` for a dirty tree or a moment whose files are gone.
