@@ -63,7 +63,6 @@ def _apart(reason: str) -> tuple[str, str]:
 
 
 def _at_first(reason: str) -> tuple[str, str]:
-    """Splits at the first bracket: a command in brackets may have more."""
     why, _, do = reason.partition(" (")
     return why, do.removesuffix(")")
 

@@ -44,7 +44,6 @@ from backfill_assets.upkeep.incidents import IncidentBook
 
 
 def kept_difference_answer(at: CampaignRun) -> Answer | None:
-    """The plan's newest difference; sections by table are only on its page."""
     storage = at.builder.lake.storage
     found = last_difference(storage, at.plan.id)
     if found is None:
@@ -88,7 +87,6 @@ def _standing(at: CampaignRun, facts: PlanFacts) -> Iterator[Part]:
 
 
 def left_to(at: CampaignRun) -> list[str]:
-    """Open incidents of days that repairs leave to this campaign."""
     return [
         f"{each.table} {each.first_ranges} on main: {each.cause}. It is left to this campaign."
         for each in IncidentBook(at.builder.lake.storage).open()
@@ -97,7 +95,7 @@ def left_to(at: CampaignRun) -> list[str]:
 
 
 def _what_is_published(at: CampaignRun, facts: PlanFacts) -> Iterator[Part]:
-    """Nothing that was rolled back. Boundaries are the publication's, or else the plan's."""
+    """Leaves out what was rolled back; boundaries are the publication's, or else the plan's."""
     boundaries = at.plan.boundaries
     if is_published(facts.course):
         report = facts.course.cut_over
@@ -135,7 +133,7 @@ def _days(at: CampaignRun, entries: Sequence[JournalEntry]) -> Iterator[Part]:
 
 
 def approval_answer(at: CampaignRun, later: LaterDecisions) -> Answer:
-    """What an approval publishes, and the notice. ``later``: decisions since, which it overrides."""
+    """What an approval publishes, its notice, and ``later`` decisions that it overrides."""
     found = campaign_days(at.builder.lake.storage, at.plan)
     scope = at.plan.scope_of({each.table: as_ranges(each.staged) for each in found})
     days = f"{scope}, all at once, for {at.plan.id}"
@@ -160,7 +158,6 @@ def switched_fact(switched: Iterable[SwitchedSince]) -> Fact:
 
 
 def step_answer(step: CampaignStep, report: Report) -> Answer:
-    """Leaves out empty values, and the difference, which has its own page."""
     parts = tuple(_reported(label, value) for label, value in report.shown().items())
     return Answer(step.value.replace("_", " "), parts)
 

@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 _MOST_ROWS = 10
 _TOTAL = "total_"
 _DETAIL = ("table version", "checksum", "parameters", "inputs", "staged ms", "metrics", "files")
-"""Shown on a terminal with ``--long``."""
 
 
 @dataclass(frozen=True)
@@ -57,21 +56,18 @@ class FoundDay:
     on: str = ""
     version: int | None = None
     at: str = ""
-    """The publication whose state is shown; empty for now."""
     publication: str = ""
     content: DayContent | None = None
     files: Sequence[AddedFile] = ()
     gone: Sequence[str] = ()
-    """Missing files: no row is shown."""
     reclaimed: bool = False
-    """Main does not name the missing files any more."""
+    """Main names the missing files no more."""
     written_since: Mapping[str, int] = field(default_factory=dict)
-    """A foreign write in Delta's log; other fields are the publication's."""
+    """A foreign write in Delta's log; the rest is the publication's."""
     sample: pa.Grid | None = None
     period: date | None = None
-    """First day of the period that contains this day."""
     has: tuple[date, ...] = ()
-    """First and last day of the table, if it lacks this one."""
+    """First and last day of the table, if it lacks this day."""
     notes: Sequence[str] = ()
 
     @property
@@ -82,7 +78,7 @@ class FoundDay:
 def look_at_day(
     storage: Storage, declared: Sequence[Step], table: str, day: date, publication: str | None = None
 ) -> FoundDay:
-    """The day at the last closed log entry, or at ``publication``. Missing files are recorded as damage."""
+    """At the last closed log entry, or at ``publication``. Missing files are recorded as damage."""
     now = _NOT_ASKED if publication else _look_at_present(storage, declared, table, day)
     version = published_versions(storage, publication).get(table)
     if version is None:

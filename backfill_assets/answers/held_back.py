@@ -32,7 +32,6 @@ def find_held(storage: Storage, states: Mapping[TableDay, DayState] | None = Non
 
 
 def held_of(storage: Storage, rejects: Sequence[Rejects], days: DayRange | None) -> list[HeldEvents]:
-    """Days held back for too many rejected rows, which are not in quarantine yet."""
     tables = {name for each in rejects for name in (each.table, each.typed)}
     held = find_held(storage) if anything_published(storage) else []
     return [each for each in held if each.table in tables and (days is None or each.day in days)]

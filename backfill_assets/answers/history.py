@@ -220,7 +220,6 @@ def _published(published: Published) -> tuple[Part, ...]:
 
 
 def _next(leaves_stale: Stale) -> tuple[str, ...]:
-    """Builds readers of the days that came back; an undo does not suggest its own undo."""
     days = [day for of_table in leaves_stale.values() for day in of_table]
     if not days:
         return ()

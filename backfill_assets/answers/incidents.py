@@ -74,7 +74,6 @@ def _link(links: Mapping[str, str], label: str) -> list[str]:
 
 
 def sentence(incident: Incident) -> str:
-    """``fact_sales 2017-03-04: foreign write: main holds files that no publication named``."""
     about = f"{incident.table} {incident.first_ranges}: {incident.cause}"
     return f"{about}." if incident.words == incident.cause.value else f"{about}: {incident.words.rstrip('.')}."
 
@@ -90,7 +89,7 @@ def _days(incident: Incident) -> Grid:
 
 
 def acknowledge(book: IncidentBook, id: str, by: str, now: datetime, reason: str = "", until: str = "") -> Answer:
-    """``until``: a duration such as ``4h``; if empty, until something else is observed."""
+    """``until``: a duration such as ``4h``, or empty until something else is observed."""
     found = book.get(id)
     ends = now + duration(until) if until else None
     if not book.ask_to_acknowledge(found, by, reason, now, ends):
@@ -101,7 +100,6 @@ def acknowledge(book: IncidentBook, id: str, by: str, now: datetime, reason: str
 
 
 def close(book: IncidentBook, id: str, by: str, now: datetime, reason: str) -> Answer:
-    """Raises :class:`InvalidRequest` without a reason."""
     if not reason.strip():
         raise InvalidRequest("An incident is closed with a reason.", hint="Say why it is settled: others read it.")
     found = book.get(id)
@@ -111,7 +109,7 @@ def close(book: IncidentBook, id: str, by: str, now: datetime, reason: str) -> A
 
 
 def duration(text: str) -> timedelta:
-    """Parses ``30m``, ``4h`` or ``2d``. Raises :class:`InvalidRequest` for other text and for zero."""
+    """Parses ``30m``, ``4h`` or ``2d``; raises :class:`InvalidRequest`, also for zero."""
     found = _DURATION.fullmatch(text.strip())
     parts: Mapping[str, int] = {_UNITS[found["unit"]]: int(found["count"])} if found else {}
     if not any(parts.values()):

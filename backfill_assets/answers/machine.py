@@ -1,4 +1,4 @@
-"""Checks of what a run needs from this machine; none changes anything."""
+"""Checks of what a run needs from this machine."""
 
 from __future__ import annotations
 
@@ -70,7 +70,6 @@ def machine_answer(findings: Findings) -> Answer:
 
 
 def examine(settings: Settings, declared: Callable[[], Catalog]) -> Findings:
-    """Checks in the order in which a new machine is set up. An error of ``declared`` is a finding."""
     found = {what: _guarded(check) for what, check in _of_machine(settings).items()}
     try:
         catalog = declared()
@@ -270,7 +269,7 @@ def writable(folder: Path) -> MachineFinding:
 
 
 def bucket(settings: Settings) -> MachineFinding:
-    """Only reads: whether it can write shows at the first publication."""
+    """Only reads: the first publication shows whether it can write."""
     try:
         found = Storage(str(settings.lakehouse)).folders("")
     except OSError as error:
@@ -301,7 +300,6 @@ def readable_tables(settings: Settings, tables: Collection[str]) -> MachineFindi
 
 
 def sensors(settings: Settings) -> MachineFinding:
-    """Recorded in the lakehouse, whichever machine runs the daemon."""
     book, now = SensorBook(Storage(str(settings.lakehouse))), clock.now()
     if not (known := book.all()):
         return MachineFinding("ok", "none has run on this lakehouse yet")
@@ -323,7 +321,6 @@ def notices(settings: Settings) -> MachineFinding:
 
 
 def lineage(settings: Settings) -> MachineFinding:
-    """Only where a receiver is named."""
     if find_spec("openlineage") is None:
         return MachineFinding("warn", LINEAGE_MISSING, INSTALL_LINEAGE)
     storage = Storage(str(settings.lakehouse))
@@ -345,7 +342,6 @@ def current_versions(settings: Settings, declared: Sequence[Step]) -> MachineFin
 
 
 def logic_as_published(settings: Settings, declared: Sequence[Step]) -> MachineFinding:
-    """Versions edited in place since they published days: their runs are refused."""
     storage = Storage(str(settings.lakehouse))
     if not anything_published(storage):
         return MachineFinding("ok", "nothing is published yet")

@@ -18,7 +18,6 @@ SEND = "backfill maintain --send-notices"
 
 
 def maintenance_answer(done: Sequence[Done], *, dry_run: bool) -> Answer:
-    """``items``: timelines, days or files."""
     rows = [
         (
             each.task.chore.value,
@@ -48,7 +47,6 @@ def abort_plan_answer(prepared: Prepared) -> Answer:
 
 
 def aborted_answer(publication: str, left: Mapping[str, str]) -> Answer:
-    """``left``: tables that accept no commit, and why."""
     facts = (Fact("publication", Id(publication)), Fact("outcome", "aborted"))
     rows = Grid("left as it is", ("table", "why"), list(left.items()), title="Left as it is", one_by_one=True)
     foreign = Line("Days of these tables that are shown as a foreign write are built again by a run.", Tone.WARN)

@@ -26,7 +26,7 @@ Mend = Callable[[Settings], str]
 
 
 def mend(settings: Settings, report: Callable[[str], None]) -> Iterator[Mended]:
-    """Mends in order of dependence; a failure does not stop the others. ``report`` gets lines about slow ones."""
+    """Goes in order of dependence, also after a failure. ``report`` gets lines about slow ones."""
     for what, mend_it in _mends(report).items():
         try:
             done = mend_it(settings)

@@ -1,7 +1,6 @@
-"""The figures of a lakehouse for monitoring: one function from what was read to samples; :func:`look_at_metrics` reads.
+"""The figures of a lakehouse for monitoring: :func:`look_at_metrics` reads, the rest is one function to samples.
 
-``cli/prometheus_text`` writes them as Prometheus reads them. Names and labels are kept: boards and alerts are made of
-them (``docs/grafana.json``).
+Names and labels are kept: boards and alerts are made of them (``docs/grafana.json``).
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ FigureKind = Literal["counter", "gauge"]
 
 @dataclass(frozen=True)
 class Family:
-    """A metric, with its samples by labels; ``name`` is without the ``_total`` of a counter."""
+    """A metric with its samples; ``name`` lacks the ``_total`` of a counter."""
 
     name: str
     words: str
@@ -49,7 +48,7 @@ class Family:
 
 @dataclass
 class ClosedCount:
-    """Publications that ended, by kind and outcome. Asked again, it reads only what came since."""
+    """Publications that ended, by kind and outcome; asked again, it reads what came since."""
 
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     last: datetime | None = None
@@ -64,7 +63,7 @@ class ClosedCount:
 
 @dataclass(frozen=True)
 class ReadForMetrics:
-    """What the figures are made of. ``closed``: publications that ended, by kind and outcome."""
+    """What the figures are made of."""
 
     closed: Mapping[tuple[str, str], int] = field(default_factory=dict)
     last_closed: datetime | None = None
@@ -76,16 +75,15 @@ class ReadForMetrics:
     sensors: Sequence[SensorTicks] = ()
     open: Sequence[Incident] = ()
     over: Sequence[Incident] = ()
-    """Closed incidents that are kept, those of the rollback window at least."""
+    """Closed incidents, at least those of the rollback window."""
     campaigns: Sequence[Spent] = ()
     price: Decimal | None = None
-    """Of a core hour."""
 
 
 def look_at_metrics(
     storage: Storage, declared: Sequence[Step], price: Decimal | None = None, ended: ClosedCount | None = None
 ) -> ReadForMetrics:
-    """Reads logs and documents, no data. Starts no Spark. ``ended`` counts on from an earlier look."""
+    """Reads logs and documents, without Spark. ``ended`` counts on from an earlier look."""
     log, book, ended = PublicationLog(storage), IncidentBook(storage), ended or ClosedCount()
     ended.count(log)
     observed = observe_each(storage, [table.name for step in declared for table in step.tables])
@@ -107,7 +105,7 @@ def look_at_metrics(
 
 
 def families(read: ReadForMetrics, now: datetime) -> list[Family]:
-    """The figures at ``now``; those without a sample are there as well, so that a board knows them. Pure."""
+    """The figures at ``now``, also those without a sample, so that a board knows them. Pure."""
     return [
         Family(f"backfill_{name}", words, kind, list(samples(read, now)))
         for name, (kind, words, samples) in _FAMILIES.items()
@@ -213,7 +211,6 @@ def _incidents(read: ReadForMetrics, _: datetime) -> Iterator[Sample]:
 
 
 def _repairs(read: ReadForMetrics, _: datetime) -> Iterator[Sample]:
-    """An attempt of several incidents counts once."""
     attempts = {each.id: each for incident in (*read.open, *read.over) for each in incident.attempts}
     counts = Counter("under way" if each.ended is None else each.proof or "ended" for each in attempts.values())
     for outcome, count in sorted(counts.items()):

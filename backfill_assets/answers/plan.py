@@ -38,7 +38,6 @@ _VOLUMES = ("rows read", "read", "rows written", "written", "time")
 
 
 def plan_answer(plan: Plan, now: datetime, moved: PlanDrift | None = None) -> Answer:
-    """``moved``: drift since planning."""
     parts = (*_what_it_is(plan, moved), *_findings(plan), *_what_it_takes(plan), *_what_it_reads(plan, now))
     if moved:
         carried_on: tuple[str, ...] = (plan.command(),)
@@ -247,7 +246,6 @@ def _what_it_reads(plan: Plan, now: datetime) -> Iterator[Part]:
 
 
 def _files(pinned: Pinned, now: datetime) -> str:
-    """How long a pinned version's files are kept, and days that it lacks."""
     if pinned.version is None:
         return "never published"
     absent = f"never published: {format_first(pinned.absent, _MOST_RANGES)}" if pinned.absent else ""

@@ -49,7 +49,7 @@ class StillBad(BackfillError):
 
 
 def rejects_answer(storage: Storage, rejects: Sequence[Rejects], days: DayRange | None) -> Answer:
-    """Rejected rows by reason, with ``days`` also the rows; a row with two reasons counts in both."""
+    """Rejected rows by reason, with ``days`` also the rows; a row of two reasons counts in both."""
     found = groups(storage, rejects, days)
     held = [*held_parts(held_of(storage, rejects, days))]
     columns = ("table", "reason", "days", "rows", "resolved", "first example", "at")
@@ -91,7 +91,6 @@ def _place(file: str, line: int) -> Worded:
 
 
 def _advice_on_days(rejects: Sequence[Rejects], found: Sequence[Group]) -> Iterator[Line]:
-    """For days outside the declared range, which may be wrong."""
     sources = {each.table: each.source for each in rejects}
     for group in found:
         source = sources[group.table]
@@ -110,7 +109,6 @@ class FoundReplay:
     days: DayRange | None
     judged: Sequence[Judged]
     held: Sequence[HeldEvents] = ()
-    """Days that a gate holds back, and that have another current version now."""
     built: Sequence[tuple[str, BuildResult]] = ()
 
     @property
@@ -144,7 +142,7 @@ def replay(
 
 
 def _held_by_another_version(builder: Builder, rejects: Sequence[Rejects], days: DayRange | None) -> list[HeldEvents]:
-    """Only building judges these: their rows are in no quarantine."""
+    """Only building judges these: no quarantine has their rows."""
     steps = builder.lake.with_current([each.step for each in rejects])
     current = {name: step.current for step in steps for name in step.table_names}
     held = held_of(builder.lake.storage, rejects, days)

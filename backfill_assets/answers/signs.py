@@ -50,7 +50,6 @@ def _behind(steps: Sequence[Step], table: str) -> list[str]:
 def short_days(
     step: Step, observed: LogView, days: DayRange | None, least: float = _SHORT
 ) -> Iterator[tuple[TableDay, str]]:
-    """The newest of ``days`` that have fewer rows than usual, in words; only for a source."""
     if step.source is None:
         return
     own = {key.day: each.content for key, each in observed.states.items() if key.table == step.name}

@@ -14,7 +14,6 @@ from backfill_assets.text import format_count
 
 
 def rows_answer(found: SqlRows, most: int | None = None) -> Answer:
-    """At most ``most`` rows; the read moments are told beside them."""
     names, rows = rows_of(found, most)
     cut = most is not None and len(rows) > most
     shown = [[_cell(each) for each in row] for row in rows[:most]]
@@ -24,7 +23,6 @@ def rows_answer(found: SqlRows, most: int | None = None) -> Answer:
 
 
 def _cell(value: Any) -> object:
-    """DuckDB's sum of integers is a decimal without a fraction."""
     match value:
         case bytes():
             return Datum(value.hex())
@@ -38,7 +36,6 @@ def written_answer(file: str) -> Answer:
 
 
 def tables_answer(moments: Moments, *, as_of: str = "", on: str = "") -> Answer:
-    """The tables with their columns."""
     view = moments.view(schema_of(as_of, on))
     rows: Sequence[Sequence[object]] = [
         (table, ", ".join(dataset_in(view, table).schema.names)) for table in view.tables

@@ -60,9 +60,8 @@ class FoundStatus:
     notes: Sequence[str] = ()
     timeline: NamedTimeline | None = None
     damaged: Mapping[TableDay, Sequence[str]] = field(default_factory=dict)
-    """Missing files by day; no log shows them."""
+    """Missing files by day, which no log shows."""
     rejected: Sequence[tuple[RejectedRows, str]] = ()
-    """Rejected rows, with the commonest reason of the worst day."""
     held: Sequence[HeldEvents] = ()
     drift: Sequence[tuple[str, Drift]] = ()
     undecided: Mapping[str, Unreadable] = field(default_factory=dict)
@@ -70,15 +69,13 @@ class FoundStatus:
     edited: Sequence[EditedLogic] = ()
     landed: Mapping[str, LandedSource] = field(default_factory=dict)
     undone: Mapping[TableDay, Undo] = field(default_factory=dict)
-    """Rolled-back days that are not made of the current inputs."""
     books: Books = NOTHING_CLOSED
     waits: Mapping[TableDay, int] = field(default_factory=dict)
     """Rows of raw that wait for closed days."""
     short: Mapping[TableDay, str] = field(default_factory=dict)
-    """Newest days of sources with fewer rows than usual, in words."""
     left_out: Sequence[LeftOut] = ()
     others: Mapping[str, Sequence[date] | BackfillError] = field(default_factory=dict)
-    """Days of external tables that moved, or why one cannot be read."""
+    """Days of external tables that moved, or why one is unreadable."""
 
     def by_cause(self, table: str) -> dict[Cause | None, list[date]]:
         found: dict[Cause | None, list[date]] = {cause: [] for cause in _GONE}
@@ -95,9 +92,7 @@ def look_at_main(
     zone: LandingZone | None = None,
     datasets: Sequence[Dataset] = (),
 ) -> FoundStatus:
-    """Reads logs, names in the landing ``zone``, and reasons of rejected rows. Without ``datasets``, external tables
-    are not looked at.
-    """
+    """Reads logs, names in the landing ``zone``, and reasons of rejected rows; external tables by ``datasets``."""
     with gc_paused():
         observed = observe_each(storage, [table.name for step in declared for table in step.tables])
         steps = observed.with_current(declared)
@@ -145,7 +140,6 @@ def look_at_main(
 def look_at_timeline(
     publisher: Publisher, name: str, declared: Sequence[Step], chosen: Sequence[str], days: DayRange | None
 ) -> FoundStatus:
-    """Statuses compare days with what the timeline would build now."""
     timeline, observed = observe_timeline(publisher, [table.name for step in declared for table in step.tables], name)
     steps = observed.with_current(declared)
     statuses = day_statuses(steps, observed, days)
@@ -245,7 +239,6 @@ def _before(found: FoundStatus) -> Iterator[Part]:
 
 
 def campaign_table(days: Sequence[CampaignDays]) -> Grid:
-    """``left``: days of which it is unknown whether they change."""
     columns = ("table", "planned", "staged", "held back", "published", "unchanged", "left")
     rows = [
         (

@@ -1,4 +1,4 @@
-"""How often each threshold of a dataset would have been broken on published days, from the log alone.
+"""How often each threshold of a dataset would have been broken on published days, from the log.
 
 One that breaks on sound days is too narrow; one that never breaks may be too wide.
 """
@@ -27,7 +27,7 @@ History = tuple[str, str, str, Mapping[date, bool]]
 
 
 def thresholds_answer(storage: Storage, declared: Dataset, tables: Iterable[str]) -> Answer:
-    """``tables``: all. Raises :class:`InvalidRequest` if nothing of the dataset is published."""
+    """``tables``: all. Raises :class:`InvalidRequest` if nothing is published."""
     log = PublicationLog(storage)
     days = defaultdict[str, dict[date, Metrics]](dict)
     for key, state in log.day_states(log.head(), tables).items():

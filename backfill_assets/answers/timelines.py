@@ -28,7 +28,6 @@ class FoundTimeline:
     main: DayRecords
     stale: StaleDays
     behind: int | None = None
-    """Number of days that its version would compute differently now."""
 
 
 def look_at(lake: Lake, timeline: NamedTimeline) -> FoundTimeline:
@@ -146,9 +145,7 @@ def _next(timeline: NamedTimeline) -> tuple[str, ...]:
 
 
 def raw_since(timeline: NamedTimeline, new: TimelineBuilt | None = None) -> list[Worded]:
-    """Raw at the timeline's moment and now, and rows that came between; with ``new`` also since it last went
-    forward.
-    """
+    """Raw at the timeline's moment and now, and rows since; with ``new`` also since it last went forward."""
     now = {each.table: each for each in timeline.reads}
     last = new.arrived.since_last if new is not None else {}
     return [

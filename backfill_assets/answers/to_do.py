@@ -16,19 +16,17 @@ from backfill_assets.upkeep.for_people import ManualAction, first_ranges
 from backfill_assets.upkeep.incidents import Incident
 
 SHOWN_AT_ONCE = 999
-"""Characters of Markdown that Dagster's UI shows in place; longer text is behind a button."""
+"""Characters of Markdown that Dagster's UI shows in place."""
 MOST_ITEMS = 12
 _MORE = "and 1,000,000 more"
 
 
 class Urgency(enum.IntEnum):
     SAFETY = 0
-    """Something is unchecked or unreadable: other faults may be hidden."""
+    """Unchecked or unreadable: other faults may be hidden."""
     WRONG = 1
-    """Published days are wrong, or wait for their source."""
     LOOKED_AFTER = 2
     DECISION = 3
-    """Nothing is wrong, but waits for a person."""
     CHOICE = 4
 
 
@@ -41,7 +39,6 @@ class ToDo:
     do: str = ""
     opens: str = ""
     command: str = ""
-    """Does the same in a terminal."""
 
 
 def most_urgent_first(found: Iterable[ToDo]) -> list[ToDo]:
@@ -57,10 +54,7 @@ def of_action(
     new_plan: Callable[[str, str], str],
     start_plan: Callable[[str], str],
 ) -> ToDo:
-    """Something that no repair solves, with its incident's plan and owner.
-
-    ``new_plan`` and ``start_plan`` make links.
-    """
+    """What no repair solves, with its incident's plan and owner. ``new_plan`` and ``start_plan`` make links."""
     days, cause = first_ranges(action.days), action.diagnosis.cause if action.diagnosis else None
     known = next((each for each in incidents if _is_about(each, action, cause)), None)
     title = f"{action.table} {days}: {cause}" if cause else f"{action.table} {days}"
@@ -93,7 +87,7 @@ def _urgency(action: ManualAction, known: Incident | None) -> Urgency:
 
 
 def entries(items: Sequence[ToDo], name: str, all_of_them: str) -> dict[str, str]:
-    """Markdown by label, each short enough to be shown in place; ``name`` is the first, others are numbered."""
+    """Markdown by label, each short enough to be shown in place; all but the first are numbered."""
     if not items:
         return {name: "Nothing."}
     shown = most_urgent_first(items)[:MOST_ITEMS]
@@ -104,7 +98,7 @@ def entries(items: Sequence[ToDo], name: str, all_of_them: str) -> dict[str, str
 
 
 def as_markdown(item: ToDo, most: int = SHOWN_AT_ONCE) -> str:
-    """Title and step are whole; the reason is cut to fit."""
+    """The reason is cut to fit, title and step are whole."""
     title = f"**{escape_markdown(item.title)}**"
     head = f"[{title}]({item.page})" if item.page else title
     do = _step(item)
@@ -132,7 +126,6 @@ def _step(item: ToDo) -> str:
 
 
 def fitting(blocks: Sequence[str], between: str = "\n\n", most: int = SHOWN_AT_ONCE) -> str:
-    """Those that fit in place, with the number of others."""
     if len(whole := between.join(blocks)) <= most:
         return whole
     ends = accumulate(len(each) + len(between) for each in blocks)

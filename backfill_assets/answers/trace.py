@@ -35,7 +35,6 @@ from backfill_assets.timeline.view import observe_timeline
 
 
 def stamps(view: View, of: Collection[TableDay]) -> dict[TableDay, Brought]:
-    """What last brought each day."""
     tables, days = {table for table, _ in of}, {day for _, day in of}
     found: dict[TableDay, Brought] = {}
     for each in brought_days(PublicationLog(view.storage).files(), tables, days, until=view.sequence) if of else ():
@@ -47,7 +46,7 @@ def stamps(view: View, of: Collection[TableDay]) -> dict[TableDay, Brought]:
 
 
 def lineages_of(view: View, found: Mapping[TableDay, Brought]) -> dict[TableDay, DayLineage]:
-    """Days whose lineage was not recorded are left out."""
+    """Leaves out days without recorded lineage."""
     made = lineages(view.storage, {stamp.publication for stamp in found.values()})
     by_id = {publication: days for (publication, _), days in made.items()}
     all_made = {key: by_id.get(stamp.publication, {}).get(key) for key, stamp in found.items()}

@@ -8,10 +8,9 @@ How does it go on?
 - ``run``: one plan in one process. ``course``: the next move.
 - ``decisions``: start, approve, give up. ``options``: what was asked for.
 - ``steps``: each of the nine. ``ends``: done or stopped.
-- ``staging``: waves. ``breaker``: limits; ``upkeep/backfill_breaker`` is for native backfills.
+- ``staging``: waves. ``breaker``: limits.
 - ``review``, ``cutover``: one publication, as approved.
-- ``read_again``: inputs before, days after.
-- ``notice``: what people are told.
+- ``read_again``: inputs before, days after. ``notice``: what people are told.
 
 How does it stand?
 
@@ -22,8 +21,7 @@ How does it stand?
 
 How is it undone?
 
-- ``undo_days``: what becomes of each day.
-- ``undoable``: whether it may be.
+- ``undoable``: whether it may be. ``undo_days``: what becomes of each day.
 - ``rollback``: one publication, by files.
 - ``undo``, ``undo_look``: a campaign, without losing rows that came since.
 - ``undo_publication``: what the log says of it.

@@ -1,7 +1,7 @@
 """Who may approve a campaign, and what an approval covers. Pure.
 
-An approval is for one difference. Days that move afterwards are staged again, and published if all expectations and
-limits still hold.
+An approval is for one difference. Days that move afterwards are staged again, and published within all expectations
+and limits.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from backfill_assets.text import format_count
 from backfill_assets.ui_addresses import asset_page
 
 MovedDays = Mapping[str, Ranges]
-"""By table."""
 
 
 class ApprovalVerdict(enum.StrEnum):
@@ -45,9 +44,8 @@ class ApprovalDecision:
 
 @dataclass(frozen=True)
 class Attempt:
-    """What a cut-over is about to publish. ``approved`` is the approved difference's fingerprint, ``compared`` this
-    cut-over's newest comparison, ``exceeded`` the breaker's word on the same days, ``held_back`` days left out without
-    consent.
+    """What a cut-over is about to publish: the ``approved`` difference's fingerprint, the newest one ``compared``, the
+    breaker's word, and days left out without consent.
     """
 
     approved: str
@@ -81,13 +79,11 @@ def _held_back_text(lines: Sequence[str]) -> str:
 
 
 def moved_days(approved: Sides, staged: Sides) -> dict[str, Ranges]:
-    """Days that differ from what was approved, or are left out."""
     found = by_table(key for key in approved.keys() | staged.keys() if approved.get(key) != staged.get(key))
     return {table: as_ranges(days) for table, days in sorted(found.items())}
 
 
 def moved_sentence(moved: MovedDays) -> str:
-    """``Moved after the approval: fact_sales_transactions 2017-03-07; report_monthly_close 2017-03-01.``"""
     days = "; ".join(f"{table} {', '.join(ranges)}" for table, ranges in moved.items() if ranges)
     return f"Moved after the approval: {days or 'what was staged'}."
 
@@ -144,7 +140,6 @@ class Approvers:
 
     @property
     def sentence(self) -> str:
-        """For the letter: ``Anyone but ana, who planned and started it.``"""
         if self.listed:
             able, needed = self.able, format_count(self.needed, "approval")
             if len(able) < self.needed:
@@ -164,7 +159,7 @@ def _planner_and_starter(planner: Person, starter: Person) -> str:
 
 
 def letter_terms(plan: Plan, rule: ApprovalRule, planner: Person, state: CampaignState, ui: str = "") -> LetterTerms:
-    """Links to the UI only if Dagster's daemon carries the campaign on: others have no page there."""
+    """Links to the UI only if Dagster's daemon carries the campaign on."""
     terms = plan.terms
     return LetterTerms(
         plan=plan.id,
@@ -193,7 +188,6 @@ def _outcome(state: CampaignState) -> str:
 
 
 def missing_approvers(rule: ApprovalRule, planner: Person, listed: Collection[str], needed: int) -> str | None:
-    """Why too few people can approve a plan, or None."""
     if not listed:
         return "The plan lists no approvers, and here it has to." if rule is ApprovalRule.LISTED else None
     left_out = {name for name in listed if rule is ApprovalRule.ANOTHER_PERSON and planner.is_same_as(Person(name))}

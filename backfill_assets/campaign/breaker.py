@@ -22,13 +22,13 @@ class BreakerInput:
     failed: int = 0
     held_back: int = 0
     tables: tuple[TableDifference, ...] = ()
-    """Only days that were published before: a first build differs from nothing."""
+    """Days that were published before: a first build differs from nothing."""
     seconds: Decimal = Decimal(0)
     money: Decimal | None = None
 
 
 def judge(limits: Limits, seen: BreakerInput) -> list[Exceeded]:
-    """Exceeded limits, then warnings for budgets of which 80 % are spent."""
+    """Exceeded limits, then warnings of budgets 80 % spent."""
     found = [each for each in _judge_limits(limits, seen) if each is not None]
     return sorted(found, key=lambda each: not each.stops)
 
@@ -109,7 +109,6 @@ def staged_contents(done: Iterable[StepBuilt]) -> dict[str, dict[date, DayConten
 
 
 def computed_seconds(done: Iterable[StepBuilt]) -> Decimal:
-    """Seconds of computing staged days; a step's tables share one time."""
     days = (held[0].content for step in done for held in step.build.staged.values())
     return sum((Decimal(each.staged_ms or 0) / 1000 for each in days), Decimal(0))
 

@@ -22,7 +22,7 @@ from backfill_assets.rebuild.outcome import UNKNOWN, Person
 
 @dataclass(frozen=True)
 class Stop:
-    """``helps``: what to do; empty means fix the cause and run the plan again."""
+    """``helps``: what to do; empty to fix the cause and run the plan again."""
 
     reason: str
     helps: str = ""
@@ -71,13 +71,12 @@ class CampaignState:
     started_by: Person = UNKNOWN
     """Who started it or resumed it last; the options are theirs."""
     approved: Approval | None = None
-    """The approval that completed the needed number; None before."""
     given: tuple[Approval, ...] = ()
-    """Approvals of the same difference, by different people."""
+    """Different people's approvals of one difference."""
     withdrawn: JournalEntry | None = None
     rolled_back: JournalEntry | None = None
     as_published: CampaignState | None = None
-    """The state at the last publication: the undo of an undo brings it back."""
+    """The state at the last publication, which the undo of an undo brings back."""
     resumes: int = 0
     approvals: int = 0
 
@@ -92,13 +91,12 @@ class CampaignState:
 
     @property
     def validation(self) -> ComparedReport:
-        """What people decide on; empty before there is something."""
+        """What people decide on, or empty."""
         entry = self.done.get(CampaignStep.VALIDATE)
         return entry.reported(ComparedReport) if entry else ComparedReport()
 
     @property
     def cut_over(self) -> CutOverReport:
-        """Empty if it was never cut over."""
         entry = self.done.get(CampaignStep.CUT_OVER)
         return entry.reported(CutOverReport) if entry else CutOverReport()
 
@@ -109,7 +107,7 @@ class CampaignState:
 
 @dataclass(frozen=True)
 class Move:
-    """The next ``step`` or ``wave``; neither is set while the campaign waits."""
+    """The next ``step`` or ``wave``; neither while the campaign waits."""
 
     reason: str
     step: CampaignStep | None = None
@@ -121,9 +119,7 @@ class Move:
 
 
 def state_of(campaign: str, entries: Iterable[JournalEntry]) -> CampaignState:
-    """Folds all entries; a later attempt replaces an earlier one. Only resuming ends a stop, not a step that finishes
-    later.
-    """
+    """Folds all entries; a later attempt replaces an earlier one. Only resuming ends a stop."""
     found = CampaignState(campaign)
     for entry in entries:
         found = _after(found, entry)
@@ -183,14 +179,14 @@ def _names(given: Iterable[Approval]) -> str:
 
 
 def _withdraw(now: CampaignState, entry: JournalEntry) -> CampaignState:
-    """Replaces the report of VALIDATE. Ignored if the campaign was published meanwhile."""
+    """Replaces the report of VALIDATE, unless the campaign was published meanwhile."""
     if is_published(now):
         return now
     return replace(now, approved=None, given=(), withdrawn=entry, done={**now.done, CampaignStep.VALIDATE: entry})
 
 
 def _resume(now: CampaignState, entry: JournalEntry) -> CampaignState:
-    """Once published, steps stay done; before that, the shadow backfill starts over and adopts what is still right."""
+    """Once published, steps stay done; before, the shadow backfill starts over and adopts what is still right."""
     begun = entry.reported(BegunReport)
     options, person = now.options.changed_by(begun), Person.of(begun)
     again = replace(now, options=options, started_by=person, stopped=None, resumes=now.resumes + 1)
@@ -201,7 +197,6 @@ def _resume(now: CampaignState, entry: JournalEntry) -> CampaignState:
 
 
 def is_published(now: CampaignState) -> bool:
-    """Cut over, and not rolled back since."""
     return CampaignStep.CUT_OVER in now.done and not now.rolled_back
 
 
@@ -236,8 +231,8 @@ def next_move(now: CampaignState, waves: Sequence[str], window: timedelta, at: d
 
 
 def why_over(newest: JournalEntry | None, published: Callable[[], object]) -> str:
-    """Why nothing comes after ``newest``; empty if all entries have to be read. What was given up may be live again by
-    the undo of an undo: then ``published``, which reads the log, is called.
+    """Why nothing comes after ``newest``; empty if all entries have to be read. ``published`` reads the log: the undo
+    of an undo brings back what was given up.
     """
     if newest is None or not newest.ends_campaign:
         return ""

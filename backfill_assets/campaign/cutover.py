@@ -1,6 +1,6 @@
 """Cuts a campaign over: all its tables in one publication, or nothing.
 
-Only days whose inputs moved are staged again. If another campaign published a day since, a person has to decide.
+Days whose inputs moved are staged again. A day that another campaign published since needs a person.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def cut_over(
     is published, and is called again if main moves.
 
     Raises :class:`GateFailed` for held-back days, unless ``without_held_back`` and held back from the start;
-    :class:`PublicationRefused` if another campaign was first or main keeps moving, :class:`InvalidRequest` if nothing
-    is staged.
+    :class:`PublicationRefused` if another campaign was first or main keeps moving; :class:`InvalidRequest` if
+    nothing is staged.
     """
     lake.publisher.recover({table.name for each in steps for table in each.step.tables})
     verdicts = newest_verdicts(lake.storage, [name for each in steps for name in each.tables], campaign)
@@ -88,7 +88,6 @@ class _Staged:
     hold: HeldDays
     progress: Progress
     before: Mapping[TableDay, str]
-    """The publication that each day had when it was first staged."""
     accepted: set[TableDay]
     review: ReviewCall | None = None
     done: Sequence[StepBuilt] = ()
@@ -125,7 +124,7 @@ def _computed_days(done: Sequence[StepBuilt]) -> set[TableDay]:
 
 
 def _touched_days(steps: Sequence[StepRequest]) -> dict[str, set[date]]:
-    """Days written and days read: if an input is replaced, the cut-over starts over."""
+    """Days written and read: if an input is replaced, the cut-over starts over."""
     written = (dict.fromkeys(each.tables, each.days) for each in steps)
     return all_days([*written, *(read_by(each.step, each.days, each.named) for each in steps)])
 
@@ -156,7 +155,6 @@ def _refuse_other_campaigns(
 
 
 def campaign_that_brought(origin: Origin) -> str:
-    """Empty if a run computed the day's present rows."""
     return origin.campaign if origin.computed_by in ("", origin.brought_by) else ""
 
 
@@ -181,7 +179,6 @@ def _with_notice(notice: MakeNotice | None, found: Publication) -> Publication:
 def _days_staged_again(
     again: set[TableDay], published: Mapping[str, Sequence[date]], before: Mapping[TableDay, str]
 ) -> dict[str, tuple[date, ...]]:
-    """Leaves out days that this cut-over staged for the first time."""
     moved = {
         table: tuple(sorted(day for day in days if TableDay(table, day) in again & before.keys()))
         for table, days in published.items()

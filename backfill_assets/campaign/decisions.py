@@ -46,7 +46,7 @@ def approvers(at: CampaignRun) -> Approvers:
 
 
 def approve(at: CampaignRun, *, without_held_back: bool = False, seen: Difference | None = None) -> None:
-    """``seen``: by default the difference that VALIDATE reported.
+    """``seen`` is by default the difference that VALIDATE reported.
 
     Raises like :meth:`CampaignRun.settle_and_require` and :func:`require_approvable`.
     """
@@ -64,9 +64,8 @@ def approve(at: CampaignRun, *, without_held_back: bool = False, seen: Differenc
 
 
 def require_approvable(at: CampaignRun, *, without_held_back: bool = False, seen: Difference | None = None) -> None:
-    """Raise :class:`InvalidRequest` if the person may not approve, or the difference is not as expected.
-
-    Also for days held back, unless ``without_held_back``.
+    """Raise :class:`InvalidRequest` if the person may not approve, the difference is not as expected, or days are held
+    back (unless ``without_held_back``).
     """
     _require_approver(at)
     if seen is not None and seen.unmet:
@@ -90,9 +89,8 @@ def _require_approver(at: CampaignRun) -> None:
 
 
 def give_up(at: CampaignRun) -> None:
-    """Before the cut-over. Raises :class:`InvalidRequest` if there is nothing to give up.
-
-    Unreadable journal entries are set aside: the log knows whether it is published.
+    """Give up before the cut-over; raises :class:`InvalidRequest` otherwise. Unreadable journal entries are set
+    aside.
     """
     begun = JournalEntry(kind="started", at=clock.now(), by=at.run.launched_by, reason="its journal was damaged")
     set_damaged_aside(at.storage, at.campaign, begun)

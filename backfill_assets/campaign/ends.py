@@ -1,4 +1,4 @@
-"""How a step ends: what it reports, and the entry of the journal: done, stopped, or the approval withdrawn."""
+"""How a step ends: what it reports, and the journal's entry: done, stopped, or the approval withdrawn."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def record_wave(at: CampaignRun, number: int, report: StagedReport) -> None:
 def record_stop(
     at: CampaignRun, step: CampaignStep, reason: str, hint: str = "", report: StagedReport | None = None
 ) -> CampaignStopped:
-    """The caller raises the returned error. ``hint`` is kept in the journal for later commands."""
+    """The caller raises the returned error; ``hint`` is for later commands."""
     found, spent = StopReport.after(report or StagedReport(), hint), at.time_spent(step)
     at.write(JournalEntry(kind="stopped", step=step, reason=reason, report=found, at=clock.now(), spent=spent))
     before = "" if CampaignStep.CUT_OVER in at.state.done else "Nothing was published. "
@@ -49,7 +49,6 @@ def record_stop(
 def withdraw_approval(
     at: CampaignRun, reason: str, report: ComparedReport, exceeded: Exceeded | None = None
 ) -> CampaignStopped:
-    """The caller raises the returned error."""
     step, spent, id = CampaignStep.CUT_OVER, at.time_spent(CampaignStep.CUT_OVER), at.plan.id
     at.write(JournalEntry(kind="withdrawn", step=step, reason=reason, report=report, at=clock.now(), spent=spent))
     look, give_up = f"Look at it: backfill status {id}.", f"Or give it up: backfill timeline delete {id}"
@@ -69,7 +68,7 @@ def allow_more(plan: Plan, exceeded: Exceeded) -> str:
 
 
 def plan_again(plan: Plan) -> str:
-    """For an unmet expectation: it is part of the plan, so running the plan again cannot help."""
+    """Expectations are part of the plan: running it again cannot help."""
     again = f"Plan again with what is to be expected instead: {plan.command('TEXT')}."
     if not plan.terms.empty:
         again = f"Change what is expected in the file of the plan, and plan again: {plan.command()}."

@@ -1,4 +1,4 @@
-"""Rollbacks and version switches since a plan, or since what an undo takes back, for an approval."""
+"""Rollbacks and version switches since a plan, or since what an undo takes back."""
 
 from __future__ import annotations
 
@@ -22,8 +22,6 @@ Versions = Mapping[str, Collection[str]]
 
 @dataclass(frozen=True)
 class SwitchedSince:
-    """A step's current version was changed since, to another than its days will have."""
-
     step: str
     current: str
     by: str
@@ -40,7 +38,6 @@ class SwitchedSince:
 @dataclass(frozen=True)
 class LaterDecisions:
     rolled_back: Mapping[str, Mapping[str, Ranges]]
-    """Ranges of days by table, by rollback."""
     switched: tuple[SwitchedSince, ...]
 
     @property
@@ -63,9 +60,7 @@ def later_decisions(publisher: Publisher, plan: Plan, steps: Iterable[Step]) -> 
 def switched_since(
     log: PublicationLog, entry: int, brings: Versions, steps: Iterable[Step]
 ) -> tuple[SwitchedSince, ...]:
-    """Steps switched after ``entry`` to another version than ``brings``, by their last switch, even the undo of
-    another.
-    """
+    """Steps whose last switch after ``entry`` is to another version than ``brings``, even as the undo of one."""
     head, declared = log.head(), {each.name: each.current for each in steps}
     rows = log.files().rows(["publication", "code_version"], after=entry, event=SWITCHING, table=brings).to_pylist()
     last = {row["table"]: row for row in rows if log.outcome(head, row["publication"]) == "done"}

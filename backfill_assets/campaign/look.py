@@ -46,9 +46,7 @@ from backfill_assets.text import format_count
 
 
 def settle(publisher: Publisher, campaign: str) -> bool:
-    """Finish what a dead process began, before any question about the state; whether that was a publication of
-    ``campaign``.
-    """
+    """Finish what a dead process began; whether that was a publication of ``campaign``."""
     begun = _half_done(publisher, campaign)
     publisher.recover()
     return begun is not None
@@ -80,7 +78,6 @@ def look(publisher: Publisher, campaign: str, plan: Plan | None = None) -> PlanF
 
 
 def read_up_to(publisher: Publisher, publication: str) -> tuple[str, ...]:
-    """Empty without a stream."""
     found = publication_boundaries(publisher.storage, [publication]).get(publication, ())
     return tuple(map(boundary_line, found))
 
@@ -117,7 +114,6 @@ def _overtaken(publisher: Publisher, campaign: str, plan: Plan, now: CampaignSta
 
 
 def _put_back_by(publisher: Publisher, found: CampaignPublication) -> str:
-    """Empty unless every changed day is as it was before the campaign."""
     log, made = publisher.log, found.prepared
     states = log.day_states(log.head(), found.made.writes)
     keys = [TableDay(change.table, day.day) for change in made.publication.tables for day in change.days]
@@ -143,7 +139,7 @@ def plan_difference_answer(
 
 @dataclass(frozen=True)
 class CampaignDays:
-    """Days of one table (of a weekly or monthly one, first days of periods), ascending."""
+    """A table's days, ascending; first days of periods for a weekly or monthly one."""
 
     table: str
     planned: tuple[date, ...]
@@ -167,7 +163,7 @@ class CampaignDays:
 
 
 def campaign_days(storage: Storage, plan: Plan) -> list[CampaignDays]:
-    """By table in build order; empty for a plan that was never started."""
+    """Tables are in build order; a plan never started has none."""
     campaign = campaign_of(plan.id)
     entries = all_entries(journal.entries(storage, campaign), published_by(PublicationLog(storage), campaign))
     now = state_of(campaign, entries)
@@ -185,7 +181,7 @@ def held_back_days(held: Iterable[HeldBack]) -> dict[str, Ranges]:
 def _of_step(
     step: PlannedStep, verdicts: Mapping[TableDay, GateVerdict], now: CampaignState, entries: Sequence[JournalEntry]
 ) -> Iterator[CampaignDays]:
-    """A gate of one table holds back the day in all tables of the step."""
+    """A day that a gate of one table holds back is held back in all tables of the step."""
     published = is_published(now)
     judged = [(key, verdict.passed) for key, verdict in verdicts.items() if key.table in step.tables]
     brought = now.cut_over.days if published else {}
@@ -208,7 +204,7 @@ def _is_over(now: CampaignState) -> bool:
 
 
 def _last_held_back(entries: Sequence[JournalEntry]) -> RangesByTable:
-    """Since the campaign was last started or resumed."""
+    """Since the last start."""
     for entry in reversed(entries):
         if entry.kind in ("started", "resumed"):
             break

@@ -22,12 +22,10 @@ class Options:
     limits: Limits = field(default_factory=Limits)
     daemon: bool = False
     without_held_back: bool = False
-    """Publish the good days although others are held back; decided by the approver."""
+    """Publish the good days although others are held back."""
     roll_back_if_wrong: bool = False
-    """Roll back if the checks after the cut-over fail."""
 
     def report(self, by: Person) -> BegunReport:
-        """For the journal, as chosen ``by`` a person."""
         flags = {name: getattr(self, name) for name in _FLAGS}
         return BegunReport(waves=str(self.shares), limits=str(self.limits), who=by.name, known_by=by.known_by, **flags)
 
@@ -42,8 +40,8 @@ class Options:
 
     @classmethod
     def of_plan(cls, plan: Plan, waves: str = "", limits: str = "", **flags: bool) -> Options:
-        """``waves`` and ``limits`` are used where the plan has none; raises :class:`InvalidRequest` if it has
-        others.
+        """Where the plan has none, ``waves`` and ``limits`` apply; raises :class:`InvalidRequest` if they differ from
+        its.
         """
         own = plan.terms
         shares = waves or own.waves
@@ -54,7 +52,7 @@ class Options:
         return found
 
     def require_as_planned(self, plan: Plan) -> None:
-        """Raise :class:`InvalidRequest` if the plan has other waves or limits."""
+        """Raises :class:`InvalidRequest` for other waves or limits than the plan's."""
         own = plan.terms
         others = {
             "waves": (own.waves, bool(own.waves) and Shares.parse(own.waves) != self.shares),

@@ -44,7 +44,7 @@ def _refusal(message: str, next_step: str = "") -> PydanticCustomError:
 
 
 def _checked(parse: Callable[[Any], Any]) -> AfterValidator:
-    """Turns refusals of ``parse`` into pydantic's errors, which are collected."""
+    """Refusals of ``parse`` as pydantic's errors, which are collected."""
 
     def check(value: Any) -> Any:
         try:
@@ -100,7 +100,6 @@ class PlanFileLimits(BaseModel):
     )
 
     def in_full(self) -> str:
-        """All limits in one spelling, defaults included; empty if none is given."""
         given = ",".join(f"{name}={text}" for name, text in self if text)
         return str(Limits.parse(given)) if given else ""
 
@@ -167,7 +166,7 @@ class PlanFile(BaseModel):
 
 
 class _TextLoader(yaml.BaseLoader):  # type: ignore[misc]  # PyYAML has no types
-    """Loads every value as text: YAML would read Norway's ``no`` as false. Repeated keys are errors."""
+    """Loads all values as text: YAML would read Norway's ``no`` as false. Repeated keys are errors."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         keys = [key.value for key, _ in node.value]
@@ -203,7 +202,6 @@ def _broken(error: Exception) -> InvalidRequest:
 
 
 def _line(node: yaml.Node | None, place: Iterable[str | int]) -> int:
-    """The line of a key or item, or of its nearest existing parent; 0 if none exists."""
     line = 0
     for part in place:
         found = None
@@ -218,7 +216,6 @@ def _line(node: yaml.Node | None, place: Iterable[str | int]) -> int:
 
 
 def _problem(error: ErrorDetails, line: int) -> InvalidRequest:
-    """Pydantic's message after the key, such as ``expectations.1 (line 7)``."""
     place, context = error["loc"], error.get("ctx", {})
     message, next_step = error["msg"], context.get("next_step", "")
     if error["type"] == "extra_forbidden":

@@ -1,7 +1,6 @@
 """What the publication log says of a campaign, and its course by journal and log together.
 
-Only the log says what is published, undone or restored. Each journal entry records the newest log entry known then,
-which puts both in one order.
+Each journal entry records the newest log entry known then, which puts both in one order.
 """
 
 from __future__ import annotations
@@ -22,8 +21,6 @@ from backfill_assets.publish.past import Closed, closed_entries
 
 @dataclass(frozen=True)
 class CampaignPublication:
-    """The cut-over of a campaign, its undo, or the undo of an undo."""
-
     prepared: Prepared
     at: datetime
     closed: int
@@ -70,7 +67,6 @@ class CampaignPublication:
 def published_by(
     log: PublicationLog, campaign: str, known: Sequence[CampaignPublication] = ()
 ) -> list[CampaignPublication]:
-    """Oldest first; ``known`` ones are not read again."""
     before = {each.id: each for each in known}
     closed = reversed(list(closed_entries(log.files(), campaign=campaign, outcome="done")))
     found = (before.get(each.publication) or _read(log, each) for each in closed)
@@ -87,24 +83,21 @@ def course_of(log: PublicationLog, campaign: str) -> CampaignState:
 
 
 def all_entries(entries: Sequence[JournalEntry], published: Sequence[CampaignPublication]) -> list[JournalEntry]:
-    """Without a journal, the log's entries follow an invented ``started``."""
     begun = [JournalEntry(kind="started", at=published[0].at)] if published and not entries else entries
     return in_order(begun, [each.entry for each in published])
 
 
 @dataclass
 class Ledger:
-    """Other processes write to the journal too: it is looked at on each question, and each entry is read once."""
+    """Reads each entry once, and looks for more on each question: other processes write too."""
 
     log: PublicationLog
     campaign: str
     _known: Mapping[int, JournalEntry] = field(init=False, default_factory=dict)
     _known_log: int = field(init=False, default=-1)
-    """Newest log entry when the log was last read."""
     _published: Sequence[CampaignPublication] = field(init=False, default=())
 
     def entries(self) -> list[JournalEntry]:
-        """Oldest first, with what the log says of the campaign."""
         self._known = journal.numbered_entries(self.log.storage, self.campaign, self._known)
         if (newest := self.log.head().version) != self._known_log:
             self._published = published_by(self.log, self.campaign, self._published)
@@ -115,6 +108,6 @@ class Ledger:
         return state_of(self.campaign, self.entries())
 
     def write(self, entry: JournalEntry, by: str) -> None:
-        """With what was known of the log when it was decided on."""
+        """``entry`` says what was known of the log when it was decided on."""
         known = {"by": by, "log": self._known_log}
         journal.write(self.log.storage, self.campaign, entry.model_copy(update=known))

@@ -48,7 +48,6 @@ def verify_source(at: CampaignRun) -> SourceReport:
 
 
 def _refreshed(at: CampaignRun, planned: PlannedStep, step: Step) -> Refreshed:
-    """Published at once: raw is only appended to."""
     done = at.builder.refresh(step, list(planned.source_files), run=at.run, progress=at.progress)
     others = sorted(done.rows.keys() - set(planned.days))
     if others:
@@ -62,7 +61,7 @@ def _refreshed(at: CampaignRun, planned: PlannedStep, step: Step) -> Refreshed:
 def check_and_rebuild_downstream(at: CampaignRun, sender: Sender, situation: SituationOf) -> DownstreamReport:
     """Read the published days again, and stop or roll back if they are wrong; else rebuild their readers.
 
-    Days of the campaign itself are not built: held-back days stay as they are, with everything that reads them.
+    Held-back days of the campaign stay as they are, with everything that reads them.
     """
     brought = _brought_days(at, at.state.cut_over.publication)
     watched = [day for _, found in _read_again(at, brought) for day in found]

@@ -1,4 +1,4 @@
-"""Whether a cut-over may publish what it has staged: as it was approved, or compared and judged again."""
+"""Whether a cut-over may publish what it has staged: as approved, or compared and judged again."""
 
 from __future__ import annotations
 
@@ -33,8 +33,6 @@ from backfill_assets.report.html import html
 
 @dataclass
 class Review:
-    """Decides whether a cut-over may publish. ``moved``: days that differ from what was approved."""
-
     at: CampaignRun
     compared: Difference | None = None
     moved: MovedDays = field(default_factory=dict)
@@ -87,7 +85,6 @@ class Review:
         return found.tables if found else ()
 
     def _moved_days(self, done: Sequence[StepBuilt]) -> MovedDays:
-        """Returns all days staged now if the approved difference is no longer kept."""
         if self._shown is not None and self._shown.fingerprint == self._approved:
             return moved_days(self._shown.sides, sides_of(done))
         return {table: as_ranges(each.build.computed) for each in done for table in each.build.tables}

@@ -63,7 +63,7 @@ def roll_back(
     """Undo ``publication``: its days get their before-images, in all its tables at once.
 
     ``inputs``: what was read to decide; refused if that moved. ``steps``: all that are declared, to report stale
-    readers. Raises :class:`InvalidRequest` if ``publication`` is unknown, aborted or undone already;
+    readers. Raises :class:`InvalidRequest` if ``publication`` is unknown, aborted or undone;
     :class:`PublicationRefused` if a day was published again since, if its before-image was made of other inputs than
     main has, if files are gone, or after the rollback window.
     """
@@ -77,8 +77,6 @@ def roll_back(
 
 @dataclass
 class _RollingBack:
-    """Tried again if main was only compacted."""
-
     publisher: Publisher
     prepared: Prepared
     steps: Sequence[Step]
@@ -108,11 +106,10 @@ class RollbackPlan:
     days: tuple[UndoneDay, ...]
     leaves_stale: Mapping[str, tuple[date, ...]]
     switched: tuple[SwitchedSince, ...]
-    """Steps whose current version was changed since to another than the days get back."""
 
 
 def plan_rollback(publisher: Publisher, prepared: Prepared, steps: Sequence[Step]) -> RollbackPlan:
-    """Before a person is asked: raises :class:`PublicationRefused` for what would be refused now."""
+    """Raises :class:`PublicationRefused` for what would be refused now."""
     decided = _decide(publisher, prepared, steps)
     request = decided.request()
     if moved := publisher.foresee(request):
@@ -142,14 +139,12 @@ class _DayBack:
     made: Mapping[str, DayRange] | None = None
     """What the before-image was made of; None without published inputs."""
     given: Logicals = field(default_factory=dict)
-    """What it was given then, if main has that now, or had it before an input gained rows."""
+    """The inputs of the before-image, if main has them now, or had them before one gained rows."""
     gained: bool = False
 
 
 @dataclass(frozen=True)
 class _Decided:
-    """Each day of ``prepared``, decided on one ``view`` of main."""
-
     publisher: Publisher
     prepared: Prepared
     steps: Sequence[Step]
@@ -189,9 +184,8 @@ class _Decided:
         )
 
     def _day(self, each: _DayBack, id: str) -> DayChange:
-        """A day that others have changed is expected as it was left: PREPARE then names all that has moved.
-
-        The publication is as of now: a later one that was itself rolled back left our result in place.
+        """A day that others have changed is expected as it was left: PREPARE then names all that has moved. A later
+        publication that was rolled back left our result in place.
         """
         state = each.state
         files = state.files if each.decided.refusal is Refusal.MOVED else state.now_files
@@ -223,8 +217,6 @@ def _decide(publisher: Publisher, prepared: Prepared, steps: Sequence[Step]) -> 
 
 
 class _Look:
-    """What each day was made of, and what it would be given with all before-images back."""
-
     def __init__(self, log: PublicationLog, prepared: Prepared, steps: Mapping[str, Step], view: LogView) -> None:
         self.log, self.prepared, self.steps, self.view = log, prepared, steps, view
         self.brought = {
@@ -266,7 +258,7 @@ class _Look:
         return made_then(self.log, step, version, key, self.prepared.before_of(*key), filled)
 
     def given(self, content: DayContent, made: Mapping[str, DayRange], now: Logicals) -> Logicals | None:
-        """What the before-image was made of, if that is what main has, or had before one input only gained rows."""
+        """What the before-image was made of, if main has it, or had it before one input only gained rows."""
         if fingerprints.inputs(now) == content.inputs:
             return now
         for table, days in made.items():
@@ -317,7 +309,9 @@ def made_then(
     before: Before | None,
     filled: Filled = NOT_KNOWN,
 ) -> Mapping[str, DayRange] | None:
-    """The recorded inputs if ``version`` is not declared any more; None if there are none."""
+    """The inputs of the before-image: those recorded if ``version`` is not declared any more, None if there are
+    none.
+    """
     if step is not None and version is not None:
         return made_of(step, version, key.day, filled)
     made = lineages(log.storage, [before.origin.computed_by] if before else [])

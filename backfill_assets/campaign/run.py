@@ -1,7 +1,6 @@
 """One plan being carried out by one process: what it works with, and how far the campaign is.
 
-Every step can be repeated: after a kill, the next process adopts what was staged, and looks up on the publication log
-what was published.
+Every step can be repeated: it adopts what was staged, and asks the log what was published.
 """
 
 from __future__ import annotations
@@ -39,10 +38,9 @@ if TYPE_CHECKING:
 
 @dataclass
 class StepTimer:
-    """Times the step under way. The start of Spark, for which the first who needs it waits, is apart."""
+    """Times the step under way, apart from the start of Spark."""
 
     _begun: tuple[float, float] | None = field(init=False, default=None)
-    """``clock.seconds`` and those of Spark when the step began."""
     _spark: float = field(init=False, default=0.0)
 
     def timed(self, spark: Callable[[], SparkSession]) -> Callable[[], SparkSession]:
@@ -58,7 +56,7 @@ class StepTimer:
         self._begun = (clock.seconds(), self._spark)
 
     def end(self, size: int | None) -> Spent | None:
-        """Returns None if the step did not begin in this process, or its time is in the journal already."""
+        """Returns None if the step did not begin in this process, or was written down."""
         if self._begun is None:
             return None
         (started, spark), self._begun = self._begun, None
@@ -67,13 +65,9 @@ class StepTimer:
 
 @dataclass
 class Staged:
-    """What this process has staged: the result of its last wave or walk over all days."""
-
     steps: list[StepBuilt] = field(default_factory=list)
     figures: FiguresRead = field(default_factory=dict)
-    """Read from rows, since they had not been measured."""
     said: set[str] = field(default_factory=set)
-    """Lines about cut periods that were already printed."""
 
     @property
     def held_back(self) -> list[HeldBack]:
@@ -132,7 +126,6 @@ class CampaignRun:
 
     @property
     def steps(self) -> list[PlannedStep]:
-        """Steps that are staged; raw is ingested before."""
         return rebuilt_steps(self.plan)
 
     @property
@@ -179,7 +172,7 @@ class CampaignRun:
         return settle(self.lake.publisher, self.campaign)
 
     def settle_and_require(self, word: PlanWord) -> None:
-        """Raise :class:`InvalidRequest` if ``word`` is not possible once what a dead process began is finished."""
+        """Finish what a dead process began; raise :class:`InvalidRequest` if ``word`` is not possible then."""
         self.settle()
         require_allowed(word, self.facts)
 
@@ -189,5 +182,4 @@ class CampaignRun:
         self.ledger.write(entry, self.run.launched_by)
 
     def time_spent(self, step: CampaignStep) -> Spent | None:
-        """Ends the time of ``step``, which goes into one entry."""
         return self.timer.end(sizes(self.plan.steps).get(step))

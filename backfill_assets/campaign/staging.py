@@ -1,4 +1,4 @@
-"""The shadow backfill: days are staged wave by wave, and judged by the plan's limits and expectations."""
+"""The shadow backfill: days are staged by waves, and judged by the plan's limits and expectations."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ from backfill_assets.report.markdown import markdown
 from backfill_assets.state.observed import observe
 
 Held = dict[str, dict[date, DayContent]]
-"""Contents of days by table."""
 
 
 # ------------------------------------------------------------------ staged
@@ -58,7 +57,6 @@ def stage(
 
 
 def say_news(at: CampaignRun, line: str) -> None:
-    """Print ``line`` unless it repeats an adoption by this process or a cut period."""
     is_own = ADOPTED in line and bool(at.staged.steps)
     if is_own or line in at.staged.said:
         return
@@ -88,10 +86,9 @@ def judge_wave(at: CampaignRun, number: int, done: Sequence[StepBuilt]) -> None:
 def require_within_limits(
     at: CampaignRun, step: CampaignStep, done: Sequence[StepBuilt], where: str = "", days: int = 0
 ) -> list[Exceeded]:
-    """Stop at ``step`` if a limit is exceeded; returns the warnings. Each is announced once.
+    """Stop at ``step`` if a limit is exceeded; returns the warnings, each announced once.
 
-    ``days``: how many are to be tried. Shares are of all of these: it stops once untried days cannot bring a share
-    back within its limit, and no sooner.
+    Shares are of all ``days`` to be tried: it stops once the rest cannot bring one back within its limit.
     """
     found = judge_limits(at, done, at.options.limits, days)
     for each in found:
@@ -106,7 +103,6 @@ def require_within_limits(
 
 
 def judge_limits(at: CampaignRun, done: Sequence[StepBuilt], limits: Limits, days: int = 0) -> list[Exceeded]:
-    """``days``: the least number to count as tried."""
     started = next((each.at for each in reversed(at.entries()) if each.begins), clock.now())
     seconds = Decimal(str((clock.now() - started).total_seconds()))
     price = at.price_per_core_second
@@ -131,7 +127,6 @@ def _first_cause(exceeded: Exceeded, done: Iterable[StepBuilt]) -> str:
 
 
 def _figures(at: CampaignRun, done: Iterable[StepBuilt]) -> tuple[Held, Held]:
-    """Of the staged days, and of the same days as they are published."""
     steps, observed, published = list(done), observe(at.storage, at.tables), published_contents(at)
     overlay, known = staged_by(steps).overlay, at.staged.figures
     staged: Held = {}
@@ -145,6 +140,5 @@ def _figures(at: CampaignRun, done: Iterable[StepBuilt]) -> tuple[Held, Held]:
 
 
 def published_contents(at: CampaignRun) -> dict[str, dict[date, DayContent | None]]:
-    """By table and day; None for a foreign write."""
     observed = observe(at.storage, at.tables)
     return {table: observed.contents(table) for table in at.tables}

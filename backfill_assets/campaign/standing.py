@@ -43,7 +43,6 @@ class PlanFacts:
     plan: str
     course: CampaignState
     left: str = ""
-    """The next step, if a process has to do it."""
     plan_again: str = "backfill plan"
     publication: str = ""
     at: datetime | None = None
@@ -54,11 +53,10 @@ class PlanFacts:
     overtaken: str = ""
     """A staged day that another campaign published since, in words."""
     put_back_by: str = ""
-    """Another publication, by which all changed days are as before the campaign."""
 
 
 def standing_of(facts: PlanFacts) -> PlanStanding:
-    """Half-done publications come first: nothing else is certain until they end."""
+    """Half-done publications come first: all else is uncertain until they end."""
     now = facts.course
     found = {
         PlanStanding.HALF_UNDONE: facts.half_done and facts.half_done_undoes,
@@ -80,9 +78,7 @@ def standing_of(facts: PlanFacts) -> PlanStanding:
 
 
 def page_of(plan: Plan, standing: PlanStanding) -> str:
-    """Name of the campaign's page: state, table and days. The state comes first, because lists cut long names in the
-    middle; :func:`is_page_of` knows the hash at the end.
-    """
+    """The campaign's page: state, table and days; the state first, since lists cut long names in the middle."""
     stops = plan.stopped and standing is PlanStanding.NOT_STARTED
     state = "cannot be started" if stops else standing
     return f"{state}: {plan.asked.target} {plan.asked.days} ({_hash(plan.id)})"
@@ -202,7 +198,7 @@ _TABLE: Mapping[PlanStanding, Mapping[PlanWord, _Refusal | None]] = {
     ),
     PlanStanding.FINISHED: _row(_FINISHED, _FINISHED, _ALLOWED, _NOT_GIVEN_UP),
 }
-"""Callers settle half-done publications first: these rows are for failures."""
+"""Rows of half-done publications are for failures: callers settle them first."""
 _NO_PROCESS = "If no command is at work on it"
 _HALF_DONE = "{half_done} is under way. If its process died:"
 _NEXT: Mapping[PlanStanding, str] = {

@@ -51,7 +51,6 @@ from backfill_assets.state.view import View
 
 _NOTHING_CHANGES = "nothing would change: main holds all of it already."
 _AFTER_CUT_OVER = STEPS[STEPS.index(CampaignStep.CUT_OVER) + 1 :]
-"""Done again by whoever asks: published days are read once more."""
 
 
 def do_step(at: CampaignRun, step: CampaignStep, sender: Sender, situation: SituationOf) -> Report:
@@ -109,7 +108,7 @@ def announce_campaign(at: CampaignRun, sender: Sender) -> AnnouncedReport:
 
 
 def pin_watermarks(at: CampaignRun, situation: SituationOf) -> PinnedReport:
-    """Locks nothing: later arrivals make days stale, and the cut-over stages those again."""
+    """Locks nothing: the cut-over stages again what later arrivals make stale."""
     head = at.lake.publisher.log.head()
     found = situation(at.plan)
     arriving = {
@@ -197,7 +196,7 @@ def _completion(
 
 
 def notify(at: CampaignRun, sender: Sender) -> ToldReport:
-    """Deliver the notice written with the publication. If delivery fails, it stays due."""
+    """Deliver the notice written with the publication; what fails stays due."""
     delivery = deliver(at.lake.publisher, sender)
     reports = _reports(at.catalog, at.tables)
     return ToldReport(reports=reports, delivered=tuple(delivery.sent), still_due=dict(delivery.failed))
@@ -208,6 +207,6 @@ def _reports(catalog: Catalog, tables: Iterable[str]) -> tuple[str, ...]:
 
 
 def decommission(at: CampaignRun) -> ClosedReport:
-    """After the rollback window: close the timelines, which lets maintenance reclaim their files."""
+    """After the rollback window: close the timelines, whose files maintenance then reclaims."""
     closed = close_timelines(at.storage, at.tables, at.campaign)
     return ClosedReport(closed=tuple(timeline.path for timeline in closed))

@@ -96,7 +96,7 @@ def _refuse_without_inputs(
 def left_sentence(asked: PlanRequest, timeline: str, statuses: Mapping[date, Cause | None]) -> str:
     """What happens to days of the target that are of other code and outside the plan.
 
-    A day of which both versions make the same rows keeps its version. ``statuses`` are the target's before publishing.
+    A day of equal rows by both versions keeps its version. ``statuses`` are the target's before publishing.
     """
     planned = set(DayRange.parse(asked.days)) - set(days_of(asked.leaves))
     left = sorted(day for day, status in statuses.items() if status in OTHER_CODE and day not in planned)
@@ -113,7 +113,7 @@ def left_sentence(asked: PlanRequest, timeline: str, statuses: Mapping[date, Cau
 
 
 def plan_begun(asked: PlanRequest, open_plans: Iterable[tuple[Plan, CampaignState]]) -> Plan | None:
-    """The open plan for the same request, if not approved yet: a second one would leave it behind."""
+    """The open, not yet approved plan for the same request: a second would leave it behind."""
     for plan, state in open_plans:
         published = state.approved or state.rolled_back or CampaignStep.CUT_OVER in state.done
         if plan.asked == asked and not published:

@@ -1,7 +1,7 @@
 """Undoes a campaign: all its tables in one publication, keeping rows that arrived since.
 
 A day whose before-image was made of exactly today's inputs gets those files back, in about a second at any size.
-Others, and published days that read a changing day, are restated on a timeline of the undo.
+Others, and their published readers, are restated on a timeline of the undo.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _MOVES = (UndoAction.PUT_BACK, UndoAction.RESTATE, UndoAction.WITHDRAW)
 
 @dataclass
 class UndoAttempt:
-    """One try: a walk in a place of the undo, where inputs of a step are put back or restated before it."""
+    """One walk over the steps, inputs first, in a place of the undo."""
 
     lake: Lake
     prepared: Prepared
@@ -76,15 +76,14 @@ class UndoAttempt:
 
     @property
     def name(self) -> str:
-        """Prefix of the undo's timelines: only an undo of the same campaign adopts from them."""
+        """Prefix of the undo's timelines, shared by undos of one campaign."""
         return f"{CAMPAIGN}undo-{self.prepared.publication.provenance.campaign.removeprefix(CAMPAIGN)}"
 
     def look(self) -> None:
-        """Decide without staging: readers of days to restate count as restated."""
         self._walk(self._name_unknown)
 
     def stage(self) -> None:
-        """Put back what can be put back, and restate the rest; raises if a day can be neither."""
+        """Put back what can be, and restate the rest; raises if a day can be neither."""
         self._walk(self._restate)
         self._refuse_lost_files()
 
@@ -117,7 +116,6 @@ class UndoAttempt:
             self.walk.take(StepRequest(undo.step, days, version.name))
 
     def _put_back(self, undo: StepUndo) -> None:
-        """Lay before-images, and days that are withdrawn, over main."""
         back, gone = undo.days(UndoAction.PUT_BACK), undo.days(UndoAction.WITHDRAW)
         for table in undo.tables:
             before = {day: self.prepared.before[table][day] for day in back} | dict.fromkeys(gone, Before())
@@ -179,7 +177,7 @@ class UndoAttempt:
         return undoing(self.prepared, request)
 
     def _with_origin(self, table: str, day: DayChange, id: str) -> DayChange:
-        """A day with a before-image counts as put back, even if it had to be computed."""
+        """A day with a before-image counts as put back, even if computed."""
         if self.prepared.before_of(table, day.day) is None:
             return day
         back = origin_before(self.prepared, TableDay(table, day.day), id)
@@ -196,9 +194,8 @@ class UndoPlan:
     campaign: str
     days: tuple[UndoneDay, ...]
     restores: bool = False
-    """``publication`` is itself an undo: undoing it brings the campaign back."""
+    """``publication`` is itself an undo."""
     switched: tuple[SwitchedSince, ...] = ()
-    """Steps whose current version was changed since to another than the days get back."""
 
     @property
     def restated(self) -> tuple[UndoneDay, ...]:
@@ -206,7 +203,7 @@ class UndoPlan:
 
     @property
     def seconds(self) -> float | None:
-        """0 if nothing is staged again, None if unknown."""
+        """0 without staging, None if unknown."""
         return seconds_of(self.days)
 
 
@@ -215,7 +212,6 @@ class Undone:
     published: Published
     plan: UndoPlan
     tables: Mapping[str, str]
-    """What was done, in words."""
 
 
 def undone_sentence(done: Undone, steps: Sequence[Step]) -> str:
@@ -231,9 +227,8 @@ def undone_sentence(done: Undone, steps: Sequence[Step]) -> str:
 
 
 def plan_undo(lake: Lake, publication: str) -> UndoPlan:
-    """Reads only logs.
-
-    Raises :class:`InvalidRequest` for what was never published, :class:`PublicationRefused` after the rollback window.
+    """Reads logs. Raises :class:`InvalidRequest` for what was never published, :class:`PublicationRefused` after the
+    rollback window.
     """
     lake.publisher.recover()
     found = UndoAttempt(lake, undoable(lake.publisher, publication))
@@ -266,7 +261,7 @@ def undo(lake: Lake, publication: str, run: RunInfo, progress: Progress, *, reas
 
 @dataclass
 class _Undoing:
-    """The undo as ``promote`` drives it: decided anew whenever main has moved."""
+    """The undo for ``promote``, decided anew whenever main has moved."""
 
     lake: Lake
     prepared: Prepared

@@ -25,47 +25,43 @@ AS_BEFORE = "it is as it was before already"
 
 class UndoAction(enum.StrEnum):
     PUT_BACK = "put back"
-    """Publish the before-image; no data is copied."""
+    """Publish the before-image, without copying data."""
     RESTATE = "stage again"
-    """Compute it by its former version from today's inputs, with rows that arrived since."""
+    """Compute it by its former version from today's inputs."""
     WITHDRAW = "withdraw"
-    """Remove the day: it was not published before, or its inputs are gone."""
+    """It was not published before, or its inputs are gone."""
     STANDS = "stands"
     LEFT_STALE = "left stale"
-    """The day reads a changing one and cannot be restated: it is reported as stale."""
+    """It reads a changing day and cannot be restated."""
     REFUSED = "refused"
 
 
 class Refusal(enum.Enum):
     MOVED = enum.auto()
-    """Others have changed the day since."""
     OLDER = enum.auto()
-    """The before-image was made of other inputs than main has."""
     NOT_KNOWN = enum.auto()
-    """Nothing says what the before-image was made of."""
     NOT_RESTATED = enum.auto()
-    """The day has to be computed, and cannot be."""
 
 
 @dataclass(frozen=True)
 class TableDayState:
-    """``files`` and ``content`` are what the undone publication left."""
+    """A day now; ``files`` and ``content`` are what the undone publication left."""
 
     table: str
     before: Before | None
-    """None if the publication did not bring the day: it reads one that changes."""
+    """A day that only reads one of the publication has none."""
     files: frozenset[str]
     content: DayContent | None
     now: DayState | None
     now_files: frozenset[str]
     other_campaign: str = ""
-    """A campaign that published the day since and was not undone."""
+    """One that published the day since and was not undone."""
     computed_since: bool = False
-    """Another publication has computed the rows, which may be equal."""
+    """Another publication has computed the rows, maybe equal ones."""
 
     @property
     def moved(self) -> bool:
-        """A compaction or an identical rebuild does not count."""
+        """A compaction or an identical rebuild moves no day."""
         if self.before is None or self.now_files == self.files:
             return False
         now = self.content_now
@@ -99,13 +95,12 @@ class TableDayState:
 
     @property
     def holds_before(self) -> bool:
-        """Equal inputs and version do not suffice: a forced rebuild may have given other rows."""
+        """Compares rows: with equal inputs and version, a forced rebuild may have given others."""
         before, now = self.content_before, self.content_now
         return before is not None and now is not None and before.logical == now.logical
 
     @property
     def is_published_as_before(self) -> bool:
-        """By the log: the same rows, made of the same inputs."""
         before = self.content_before
         return before is not None and self.now is not None and is_as(self.now.content, before)
 
@@ -135,20 +130,16 @@ class InputsAfter:
     """What a day's former version would be given after the undo."""
 
     wanted: str = ""
-    """The input fingerprint that the day would have; empty if its inputs are unknown."""
+    """The day's input fingerprint, or empty if its inputs are unknown."""
     version: str = ""
-    """The version that can restate the day; empty if no longer declared."""
     missing: str = ""
-    """An unpublished input day: then the day cannot be restated."""
     withdrawn: str = ""
     restated: str = ""
-    """An input day that is restated: its content is unknown."""
+    """An input day whose content is unknown, since it is restated."""
     changes: str = ""
-    """Which input gained or lost rows, in words."""
     brought: bool = False
-    """The publication brought one of the input days."""
     gained: bool = False
-    """The before-image was made of just this, before one input gained rows."""
+    """The before-image was made of this, before one input gained rows."""
 
     @property
     def can_restate(self) -> bool:
@@ -164,11 +155,9 @@ class UndoneDay:
     action: UndoAction
     reason: str = ""
     version: str = ""
-    """The version of its rows after the undo; empty if unknown."""
     seconds: float | None = None
     refusal: Refusal | None = None
     is_reader: bool = False
-    """The publication did not bring the day."""
 
 
 class _Outcome(NamedTuple):
@@ -180,7 +169,7 @@ class _Outcome(NamedTuple):
 def decide_day(
     step: str, day: date, tables: Iterable[TableDayState], inputs: InputsAfter, *, computes: bool
 ) -> UndoneDay:
-    """``tables`` of a step go together. ``computes``: days may be restated; else files are put back, or nothing is."""
+    """``tables`` of a step go together. With ``computes`` days may be restated; else only files are put back."""
     made = list(tables)
     old, shown = made[0].content_before, made[0].content_now
     if any(each.before is None for each in made):
@@ -197,7 +186,7 @@ def decide_day(
 
 
 def _by_files(made: Sequence[TableDayState], old: DayContent | None, inputs: InputsAfter) -> _Outcome:
-    """A day that main has as it was before is put back too: its files go back."""
+    """Also a day whose rows are as before: its files go back."""
     if old is not None and old.inputs:
         if not inputs.wanted:
             why = f"it was made by {old.code_version}, which is not declared any more, and the log does not say of what"
@@ -235,14 +224,12 @@ def _restated(made: Sequence[TableDayState], old: DayContent | None, inputs: Inp
 
 
 def _taken_in(made: Sequence[TableDayState], old: DayContent, moved: TableDayState | None) -> _Outcome:
-    """Ingested or adopted rows: they have no published inputs."""
     if old.is_adopted and all(each.is_as_before for each in made):
         return _Outcome(UndoAction.STANDS, AS_BEFORE)
     return _Outcome(UndoAction.PUT_BACK, "as it was adopted: what came since is not in it" if moved else "")
 
 
 def _of_other_inputs(old: DayContent, moved: TableDayState | None, inputs: InputsAfter) -> _Outcome:
-    """A day whose before-image was made of other inputs than today's."""
     since = f"published again since by {_by(moved)}" if moved else ""
     if inputs.can_restate:
         reads = f"reads {inputs.restated}" if inputs.restated else inputs.changes
@@ -257,7 +244,6 @@ def _of_other_inputs(old: DayContent, moved: TableDayState | None, inputs: Input
 
 
 def _without_content(made: Sequence[TableDayState], moved: TableDayState | None) -> _Outcome:
-    """A day that was not published before, or had a foreign write."""
     if all(each.is_back for each in made):
         return _Outcome(UndoAction.STANDS, AS_BEFORE)
     if _has_files(made):
@@ -273,7 +259,6 @@ def _without_content(made: Sequence[TableDayState], moved: TableDayState | None)
 
 
 def _reader(made: Sequence[TableDayState], inputs: InputsAfter) -> _Outcome:
-    """A day outside the publication that reads a changing one."""
     if not inputs.restated and made_from(inputs.wanted, [each.content_now for each in made]):
         return _Outcome(UndoAction.STANDS, "what it reads comes out the same")
     if inputs.withdrawn and inputs.missing:
@@ -301,7 +286,7 @@ def _seconds(*contents: DayContent | None) -> float | None:
 
 
 def require_undoable(days: Iterable[UndoneDay]) -> None:
-    """Raise :class:`PublicationRefused` if one of ``days`` is refused."""
+    """Raises :class:`PublicationRefused` if one is refused."""
     if first := next((each for each in days if each.action is UndoAction.REFUSED), None):
         raise PublicationRefused(
             f"{first.step} {first.day} cannot be put back: {first.reason}. Nothing was changed.",
@@ -310,13 +295,12 @@ def require_undoable(days: Iterable[UndoneDay]) -> None:
 
 
 def seconds_of(days: Iterable[UndoneDay]) -> float | None:
-    """Returns None if one of the days to restate was never timed."""
     again = [each.seconds for each in days if each.action is UndoAction.RESTATE]
     return None if None in again else sum(each for each in again if each is not None)
 
 
 def versions_back(days: Iterable[UndoneDay]) -> dict[str, set[str]]:
-    """By step, the versions that days get back: a switch to another one since is a later decision."""
+    """Versions by step that days get back: a switch to another since is a later decision."""
     found: dict[str, set[str]] = {}
     for each in days:
         if each.action in (UndoAction.PUT_BACK, UndoAction.RESTATE) and not each.is_reader:

@@ -40,8 +40,6 @@ from backfill_assets.text import format_count
 
 @dataclass(frozen=True)
 class StepUndo:
-    """The days of a step, decided on one ``pin``; nothing is done yet."""
-
     step: Step
     tables: tuple[str, ...]
     versions: Mapping[date, Version | None]
@@ -55,17 +53,16 @@ class StepUndo:
 
 @dataclass
 class UndoLook:
-    """Decides the days of one step after the other; reads logs only.
+    """Decides the days of one step after the other.
 
-    ``overlay`` is what main will show, as far as steps are decided and done. Readers must find days to restate there,
-    so a look that stages nothing names them in ``restated``.
+    ``overlay`` is what main will show, as far as steps are decided. A look that stages nothing names days to restate
+    in ``restated``.
     """
 
     lake: Lake
     prepared: Prepared
     overlay: Overlay = NOTHING_LAID
     restated: dict[str, frozenset[date]] = field(default_factory=dict)
-    """Days to restate, whose content is unknown."""
     withdrawn: dict[str, frozenset[date]] = field(default_factory=dict)
 
     @cached_property
@@ -74,7 +71,6 @@ class UndoLook:
 
     @cached_property
     def contents(self) -> Callable[[str], Mapping[date, DayContent | None]]:
-        """Contents of a table's published days; None for a foreign write."""
         return cache(self.view.contents)
 
     @cached_property
@@ -82,7 +78,7 @@ class UndoLook:
         return cache(self.lake.publisher.log.closed_at)
 
     def decide(self, step: Step) -> StepUndo | None:
-        """None if no day of ``step`` is concerned."""
+        """Returns None if no day of ``step`` is concerned."""
         versions = self.versions_then(step)
         if not versions:
             return None
@@ -105,13 +101,11 @@ class UndoLook:
         return StepUndo(step, tables, versions, reads, pin, decided)
 
     def tables(self, step: Step) -> tuple[str, ...]:
-        """The step's tables that the publication brought; all tables if it brought none."""
         return tuple(name for name in step.table_names if name in self.prepared.before) or step.table_names
 
     def versions_then(self, step: Step) -> dict[date, Version | None]:
-        """Days that the publication brought, by their former version; reading days, by their present one.
-
-        None if the version is unknown or no longer declared: then recorded inputs are used.
+        """Days of the publication by their former version, reading days by their present one; None where it is not
+        declared: then recorded inputs count.
         """
         table = self.tables(step)[0]
         contents = self.readers(step) | {day: each.content for day, each in self.prepared.before.get(table, {}).items()}
@@ -121,7 +115,6 @@ class UndoLook:
         }
 
     def readers(self, step: Step) -> dict[date, DayContent | None]:
-        """Published days that read a changing one. Days with a foreign write are left to people."""
         changed = self.changed if step.versions else {}
         if not any(changed.values()):
             return {}
@@ -172,7 +165,6 @@ class UndoLook:
         return found
 
     def other_campaign(self, origin: Origin) -> str:
-        """The other campaign that last published a day after the undone publication."""
         undone = self.prepared.publication
         if origin.campaign in ("", undone.provenance.campaign):
             return ""

@@ -30,7 +30,7 @@ _UNDONE, _BACK = "Undone: ", "In force again: "
 
 
 def undo_switches(publication: Publication, current: Mapping[str, CurrentVersion]) -> dict[str, Switch]:
-    """``former_by`` is as of now: a later switch may have been undone since."""
+    """``former_by`` is as of now: a later switch may have been undone."""
     return {
         step: Switch(
             version=switch.former,
@@ -42,7 +42,6 @@ def undo_switches(publication: Publication, current: Mapping[str, CurrentVersion
 
 
 def undoing(prepared: Prepared, request: Publication) -> Publication:
-    """Marks ``request`` as the undo of ``prepared``; adds a notice for a campaign."""
     undone = prepared.publication
     made = request.provenance.model_copy(
         update={
@@ -105,9 +104,8 @@ def _title(undone: str) -> str:
 
 
 def origin_before(prepared: Prepared, key: TableDay, by: str) -> Origin:
-    """The origin of ``key`` after ``by`` has put its before-image back.
-
-    For appended rows, the day's history of only gaining rows starts anew: rows were taken out.
+    """The origin of ``key`` after ``by`` has put its before-image back. A day of appended rows ceases to have only
+    gained rows.
     """
     back = prepared.before[key.table][key.day].origin.put_back(by, prepared.publication)
     return replace(back, computed_by=by, gained_by="") if prepared.change(key.table).mode == "append" else back
@@ -129,7 +127,6 @@ def put_back(
     made_of: Mapping[str, DayRange] | None = None,
     origin: Origin | None = None,
 ) -> DayChange:
-    """``made_of`` is of a ``before`` with known content."""
     return DayChange(
         day=day,
         adds=before.files,

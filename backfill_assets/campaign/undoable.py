@@ -14,7 +14,7 @@ from backfill_assets.state.reading import unknown_publication
 
 
 def undoable(publisher: Publisher, publication: str) -> Prepared:
-    """The publication with its before-images; raises like :func:`roll_back` if it cannot be undone."""
+    """The publication with its before-images; raises like :func:`roll_back`."""
     entry = publisher.log.find_prepared(publication)
     if entry is None:
         raise unknown_publication(publisher.storage, publication)
@@ -39,7 +39,7 @@ def undoable(publisher: Publisher, publication: str) -> Prepared:
 
 
 def _refuse_handed_over(publication: Publication) -> None:
-    """Adopting or releasing a table replaced no file: each has its own command to reverse it."""
+    """To adopt or release a table replaces no file; each has its own way back."""
     tables = " ".join(sorted(publication.writes))
     if publication.kind == "adopt":
         raise InvalidRequest(
@@ -59,7 +59,7 @@ def _refuse_handed_over(publication: Publication) -> None:
 
 
 def require_done(publisher: Publisher, publication: str) -> None:
-    """Raise :class:`InvalidRequest` for a publication that was aborted or is still open."""
+    """Raises :class:`InvalidRequest` for an aborted or open publication."""
     head = publisher.log.head()
     if publication in head.state.open:
         raise InvalidRequest(
@@ -71,7 +71,7 @@ def require_done(publisher: Publisher, publication: str) -> None:
 
 
 def require_in_force(publisher: Publisher, prepared: Prepared) -> None:
-    """Raise :class:`InvalidRequest` if ``prepared`` is undone already."""
+    """Raises :class:`InvalidRequest` for an undone publication."""
     publication = prepared.publication.id
     if undone := _undone_by(publisher, prepared):
         by, at = undone

@@ -1,6 +1,4 @@
-"""Shell completion (``eval "$(_BACKFILL_COMPLETE=bash_source backfill)"``). Errors are swallowed: a Tab key has no
-place for them.
-"""
+"""Shell completion (``eval "$(_BACKFILL_COMPLETE=bash_source backfill)"``); it swallows errors."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ _IN_LOGS_TOO = ("Warning: ", "Waiting: ")
 
 @contextmanager
 def foreground_builder(options: Mapping[str, str] | None = None) -> Iterator[Builder]:
-    """Starts Spark once a day has to be computed; with ``options``, never a shared one."""
+    """Starts Spark once a day has to be computed; with ``options``, always one of its own."""
     from backfill_assets.rebuild.builder import Builder
 
     # Spark settings apply to a whole server: a shared one keeps its own.
@@ -82,7 +82,6 @@ def run_info(command: str) -> RunInfo:
 
 
 def report_progress(message: str) -> None:
-    """Print progress within a step on a terminal; in a log only warnings and waits."""
     if message.startswith(_IN_LOGS_TOO) or logs_as_json():
         report_step(message)
     elif sys.stderr.isatty():
@@ -107,7 +106,7 @@ def _interruptible(session: SparkSession) -> SparkSession:
 
 
 def silence_py4j() -> None:
-    """py4j logs interrupted calls to the root logger, which notices use: its records are dropped."""
+    """py4j logs interrupted calls to the root logger, which notices use."""
     logging.getLogger("py4j").propagate = False
     logging.getLogger().addFilter(_is_not_from_py4j)
 
@@ -117,7 +116,7 @@ def _is_not_from_py4j(record: logging.LogRecord) -> bool:
 
 
 def interrupt(number: int, frame: FrameType | None) -> None:
-    """Raise KeyboardInterrupt, 10 ms later in a finalizer of PySpark, which would swallow it."""
+    """Raise KeyboardInterrupt, outside finalizers of PySpark, which would swallow it."""
     if not _is_collecting(frame):
         _abandon_calls(frame)
         raise KeyboardInterrupt
@@ -127,9 +126,8 @@ def interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def _abandon_calls(frame: FrameType | None) -> None:
-    """Close the interrupted call's socket: py4j opens another for what PySpark calls meanwhile.
-
-    It would shut the connection down through another, whose network error may replace the interrupt.
+    """Close the interrupted call's socket, so that py4j opens another: to shut it down it would use a connection whose
+    network error may replace the interrupt.
     """
     for each in _frames(frame):
         if each.f_code.co_name == "send_command" and each.f_code.co_filename.endswith(_CONNECTIONS):

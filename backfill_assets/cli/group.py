@@ -61,7 +61,7 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
 """Each command's line in ``backfill --help``; its module in ``verbs`` has its name."""
 COMMANDS = {name: line for section in SECTIONS.values() for name, line in section.items()}
 PUBLISHING = ("run", "approve", "rollback", "timeline", "raw", "stream", "adopt", "maintain")
-"""After these, what is due of lineage is sent."""
+"""Commands that also send due events of lineage."""
 HELP = ["-h", "--help"]
 ADDED = "backfill.commands"
 
@@ -112,9 +112,7 @@ class _Lakehouse(click.Path):
 
 
 def end_at_once() -> None:
-    """Skip garbage collection: it takes 0.2 s of a command, and over 2 s of a daemon, which may be killed before its
-    end.
-    """
+    """Skip garbage collection: it takes 0.2 s of a command, and over 2 s of a daemon."""
     # Handlers run in reverse order: this one after those of later imports.
     atexit.register(gc.freeze)
 
@@ -170,9 +168,7 @@ class CommandGroup(click.Group):
 
 @contextmanager
 def logged_command(ctx: click.Context) -> Iterator[None]:
-    """With ``--log-format json``: when a command begins and ends, and which one each line is of. What was typed after
-    its name may be a person's key, and is left out.
-    """
+    """With ``--log-format json``, each line names its command. Arguments may be a person's key, and are left out."""
     if not logs_as_json():
         yield
         return
@@ -206,7 +202,6 @@ def logged_command(ctx: click.Context) -> Iterator[None]:
 
 @contextmanager
 def errors_as_typed() -> Iterator[None]:
-    """Turn errors into one message, as JSON with ``--json``."""
     from backfill_assets.cli.output import AnsweredNo, json_was_typed
 
     try:

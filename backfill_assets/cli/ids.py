@@ -26,7 +26,6 @@ _WHOLE = re.compile(
     r"|timeline-\d{8}t\d{6}-(?P<named>[0-9a-f]{8})"
 )
 _LONGEST_VERSION = 6
-"""A longer number begins a hash, and is no Delta version."""
 _MOST_NAMED = 5
 _HEX = re.compile(r"[0-9a-f]{4,16}")
 MAIN = "main"
@@ -45,7 +44,7 @@ def distinguishing_part(id: str) -> str:
 
 
 def matching(text: str, ids: Collection[str], names: Collection[str] = ()) -> list[str]:
-    """``text`` itself, or the ids that it begins, also by their hash alone."""
+    """``text`` itself, or the ids that it or their hash begins with."""
     if text in ids or text in names:
         return [text]
     if len(text) < LEAST_TYPED:
@@ -55,7 +54,7 @@ def matching(text: str, ids: Collection[str], names: Collection[str] = ()) -> li
 
 
 def complete(text: str, ids: Collection[str], noun: str, names: Collection[str] = ()) -> str:
-    """The one id that ``text`` means, or ``text`` if none. Raises :class:`InvalidRequest` if it means several."""
+    """The one id that ``text`` means, or ``text`` if none; raises :class:`InvalidRequest` if several."""
     found = matching(text, ids, names)
     if len(found) <= 1:
         return found[0] if found else text
@@ -131,7 +130,7 @@ def find_publication(storage: Storage, text: str) -> str:
 
 
 def find_plan(storage: Storage, text: str) -> str:
-    """The plan that ``text`` names or begins, also by its campaign. Raises :class:`InvalidRequest` if there is none."""
+    """The plan that ``text`` names or begins, also by its campaign; raises :class:`InvalidRequest`."""
     from backfill_assets.lakehouse.campaign_journal import plan_of
     from backfill_assets.lakehouse.plans import is_plan_id
     from backfill_assets.lakehouse.timelines import CAMPAIGN
@@ -145,7 +144,6 @@ def find_plan(storage: Storage, text: str) -> str:
 
 
 def is_plan(text: str) -> bool:
-    """Whether the word is a plan and no table: by its prefix or hash."""
     from backfill_assets.lakehouse.timelines import CAMPAIGN
 
     if text.startswith(("plan-", CAMPAIGN)):
@@ -156,10 +154,7 @@ def is_plan(text: str) -> bool:
 
 
 def find_timeline(storage: Storage, text: str, *, change: bool = False) -> str:
-    """The timeline by its name, or the beginning of its hash or name.
-
-    A ``change`` needs the whole name: its beginning would mean another timeline once this one is gone.
-    """
+    """The timeline by its name, or the beginning of its hash or name. A ``change`` needs the whole name."""
     if text.startswith(("plan-", "campaign-")):
         return _campaign_named(storage, text)
     known = timelines(storage)
@@ -196,7 +191,7 @@ def find_state(storage: Storage, text: str) -> str:
 
 
 def find_undoable(storage: Storage, text: str) -> str:
-    """What can be rolled back: a publication, or a plan or campaign by name or hash.
+    """A publication, or a plan or campaign by name or hash.
 
     A plan and its campaign share a hash: only the campaign's prefix means the campaign.
     """
@@ -222,7 +217,6 @@ def campaign_meant(text: str) -> str:
 
 
 def prepared(publisher: Publisher, publication: str) -> Prepared:
-    """The log's entry of a publication. Raises :class:`InvalidRequest` that suggests the likeliest."""
     from backfill_assets.state.reading import unknown_publication
 
     found = publisher.log.find_prepared(publication)
@@ -232,7 +226,6 @@ def prepared(publisher: Publisher, publication: str) -> Prepared:
 
 
 def _no_such_plan(storage: Storage, text: str, known: list[str]) -> InvalidRequest:
-    """Suggestions compare hashes alone: all ids share their prefix."""
     from difflib import get_close_matches
 
     show, part = ShortIds(frozenset(known)), text.removeprefix("plan-").removeprefix("campaign-")

@@ -31,7 +31,6 @@ _TYPED, JSON, LONG = "backfill_assets.typed", "backfill_assets.json", "backfill_
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Elsewhere than on a terminal: plain, and wide enough that nothing is cut off."""
     stream = sys.stderr if stderr else sys.stdout
     return Console(
         stderr=stderr,
@@ -43,9 +42,9 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def say_answer(answer: Answer, *, as_markdown: bool = False, brief: bool = False) -> None:
-    """Print an answer for a terminal, tab-separated on a pipe, as JSON or as Markdown.
+    """Print for a terminal, tab-separated on a pipe, as JSON or as Markdown.
 
-    On a terminal it is short if ``brief``, or without a ``--long`` that the command has.
+    A terminal has a short form if ``brief``, or without a ``--long`` that the command has.
     """
     from backfill_assets.cli.ids import all_ids
     from backfill_assets.report.terminal import Terminal
@@ -63,7 +62,7 @@ def say_answer(answer: Answer, *, as_markdown: bool = False, brief: bool = False
 
 
 def go_on(plan: Answer, question: str = "", *, dry_run: bool, yes: bool = True) -> bool:
-    """Show the plan, ask unless ``yes``; whether to do it. With ``--json`` it is printed only for a dry run."""
+    """Show the plan, ask unless ``yes``; whether to do it. With ``--json`` only a dry run prints it."""
     if dry_run:
         say_answer(replace(plan, parts=(*plan.parts, NOT_DONE)))
         return False
@@ -79,7 +78,7 @@ def say_done(plan: Answer, done: Answer) -> None:
 
 
 def say(*lines: str, style: str = "") -> None:
-    """Print each line with control characters escaped: no data moves a cursor."""
+    """Control characters are escaped: no data moves a cursor."""
     for line in lines:
         console().print(Text(escape_controls(line), style), soft_wrap=True)
 
@@ -134,7 +133,7 @@ def json_was_typed() -> bool:
 
 
 def say_json(value: Any) -> None:
-    """Dates as ISO text, decimals as text: nothing is rounded."""
+    """Dates as ISO text, exact decimals as text."""
     click.echo(json.dumps(value, indent=2, default=_as_text))
 
 
@@ -185,7 +184,7 @@ def _as_text(value: Any) -> str:
 
 
 def deliver_notices(settings: Settings, publisher: Publisher, *, at_once: bool = False) -> NoticeDelivery:
-    """Send due notices and print the outcome; failures fail no command. ``at_once`` also tries paused routes."""
+    """Send due notices and print the outcome; no failure is raised. ``at_once`` also tries paused routes."""
     from backfill_assets.answers.maintenance import delivery_answer
     from backfill_assets.publish.delivery import deliver
 
@@ -196,7 +195,7 @@ def deliver_notices(settings: Settings, publisher: Publisher, *, at_once: bool =
 
 
 def deliver_lineage(*, at_once: bool) -> None:
-    """Send the events of publications that are due; a failure is one line on stderr, and fails no command."""
+    """Send due events of publications; a failure is one line on stderr."""
     from backfill_assets.cli.wiring import current_catalog, current_settings, open_publisher
     from backfill_assets.publish.lineage_outbox import send_lineage
 

@@ -1,7 +1,4 @@
-"""Figures as Prometheus reads them: printed, served, or written to a file that node_exporter collects.
-
-Needs the extra ``metrics``.
-"""
+"""Figures as Prometheus reads them, with the extra ``metrics``: printed, served, or written to a file."""
 
 from __future__ import annotations
 
@@ -26,14 +23,14 @@ def require_extra() -> None:
 
 
 def current_text(ended: ClosedCount | None = None) -> bytes:
-    """What a scrape gets now, in Prometheus's text format. ``ended`` is that of the scrape before."""
+    """Prometheus's text format. ``ended`` is that of the scrape before."""
     from prometheus_client import generate_latest
 
     return generate_latest(_registry(_current_figures(ended)))
 
 
 def write_text(file: Path) -> None:
-    """The whole file by one rename: node_exporter never reads half of it."""
+    """One rename: node_exporter reads the whole file."""
     from prometheus_client import write_to_textfile
 
     try:

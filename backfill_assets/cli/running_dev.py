@@ -20,14 +20,14 @@ _STARTED_TOLERANCE_SECONDS = 1.0
 class RunningDev:
     pid: int
     started: float
-    """A later process may have its number."""
+    """Distinguishes a later process with its number."""
     ui: str
     spark: str
     lakehouse: str
     landing: str
     token_key_file: str
     home: str
-    """A copied home has a copy."""
+    """Distinguishes the note of a copied home."""
 
 
 def dev_file(settings: Settings) -> Path:
@@ -36,7 +36,7 @@ def dev_file(settings: Settings) -> Path:
 
 @contextmanager
 def noted_dev(settings: Settings, ui: str, spark: str) -> Iterator[None]:
-    """Write the note during the block; that of a dead process is ignored."""
+    """Write the note during the block; a dead process's note is ignored."""
     import psutil
 
     pid = os.getpid()  # noqa: TID251 - others ask whether the process is still there
@@ -55,7 +55,6 @@ def noted_dev(settings: Settings, ui: str, spark: str) -> Iterator[None]:
 
 
 def running_dev(settings: Settings) -> RunningDev | None:
-    """The ``backfill dev`` of this home, if its process lives."""
     noted = _read(dev_file(settings))
     if noted is None or noted.home != str(settings.home.resolve()):
         return None
@@ -75,7 +74,7 @@ def running_ui(settings: Settings) -> str:
 
 
 def shared_spark(settings: Settings) -> tuple[Settings, str]:
-    """Settings for this home's shared Spark, and the command that keeps it; unchanged, and "", without one."""
+    """Settings for this home's shared Spark, and the command that keeps it; without one, unchanged and ""."""
     if settings.spark_remote or not settings.share_spark or settings.spark_profile != "local":
         return settings, ""
     url, keeper = _shared_url(settings)

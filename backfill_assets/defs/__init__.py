@@ -12,8 +12,7 @@ What is there?
 
 What do runs work with?
 
-- ``resources``: Spark and the lakehouse.
-- ``own_lakehouse``: jobs that refuse another one.
+- ``resources``: Spark and the lakehouse. ``own_lakehouse``: jobs that refuse another one.
 - ``look_back``: earlier days first, later days after.
 - ``under_way``: backfills and runs, launched and stopped.
 - ``metadata``: what is shown of a day.

@@ -68,7 +68,6 @@ def step_assets(
     steps: Sequence[Step],
     pool: str | None = None,
 ) -> dg.AssetsDefinition:
-    """The tables of ``step`` as partitioned assets with their checks."""
     keys, checks = keys_of_others(steps), check_specs(step, chain)
     lineage = lineage_metadata(step, table_named, keys)
 
@@ -157,7 +156,7 @@ def _build_earlier_days(
 def _build_looked_back_to(
     context: dg.AssetExecutionContext, step: Step, steps: Sequence[Step], backfill: Backfill, spark: SharedSpark
 ) -> None:
-    """Builds days that the run looks back to and that a later run of its backfill has: Dagster orders runs without look
+    """Builds days that the run looks back to and a later run of its backfill has: Dagster orders runs without look
     backs.
     """
     launched = _backfill_of(context)

@@ -33,11 +33,9 @@ BROKEN, LOST = "broken", "lost"
 """Metadata of a watchdog: failed rules, comma-separated; whether files are lost."""
 RULES = "rules"
 BESIDE = "beside"
-"""Metadata of a watchdog's verdict: a digest of what its sums were compared with."""
 MADE_OF = "made_of"
-"""Metadata of a gate: the input fingerprint of the rejected build."""
 NOT_RUN, HELD = "not_run", "held_back_in_it"
-"""Metadata of a check that was not run: the run that ended before it."""
+"""Metadata of a check without verdict: the run that ended before it."""
 
 
 def checks_by_table(steps: Sequence[Step]) -> dict[str, tuple[TableCheck, ...]]:
@@ -61,8 +59,8 @@ def check_names(checks: Sequence[TableCheck]) -> list[str]:
 def evaluations(
     day: BuiltDay, checks: Sequence[TableCheck], target: Target | None = None
 ) -> Iterator[dg.AssetCheckEvaluation]:
-    """``target`` is the materialization judged; None if nothing was published. Checks without a rule judged at
-    publication are left out.
+    """``target`` is the judged materialization, None if nothing was published. Rules not judged at publication are left
+    out.
     """
     if not day.is_there:
         for check in checks:
@@ -87,7 +85,6 @@ def _evaluation(
     target: Target | None,
     more: Mapping[str, Any],
 ) -> dg.AssetCheckEvaluation:
-    """A day of which only warnings are broken is published."""
     broken = sorted((rule for rule in outcomes if not rule.passed), key=lambda rule: not rule.holds_back)
     held_back = any(rule.holds_back for rule in broken)
     return verdict_of(
@@ -136,9 +133,6 @@ def _both_sides(day: BuiltDay, outcomes: Sequence[RuleOutcome]) -> dict[str, Any
 def freshness(
     table: str, day: date, cause: Cause | None, publication: str, target: Target | None = None, why: str = ""
 ) -> dg.AssetCheckEvaluation:
-    """Whether a day is built from what is published of its inputs, as a warning with ``cause``, ``why`` and what to
-    do.
-    """
     stale = f"{in_a_word(cause)}: {why}" if why else f"{in_a_word(cause)}; the sensor repairs says what next"
     words = stale if cause else "built from what is published of its inputs"
     about = {PUBLICATION: publication}
@@ -157,7 +151,6 @@ def never_built(day: BuiltDay) -> dg.AssetCheckEvaluation:
 
 
 def not_run(table: str, check: str, day: str, run: str, *, held_back: bool) -> dg.AssetCheckEvaluation:
-    """``held_back``: a gate of another day or table ended ``run``."""
     why = "in which a gate held days back, published none" if held_back else "ended before it"
     words = f"Not run: the run {run[:8]}{',' * held_back} {why}. Launch the day again."
     about = {NOT_RUN: dg.MetadataValue.dagster_run(run), **({HELD: True} if held_back else {})}
@@ -206,7 +199,6 @@ def verdict_of(
 
 
 def again(verdict: dg.AssetCheckEvaluation, target: Target | None, why: str) -> dg.AssetCheckEvaluation:
-    """``verdict`` on another materialization of the same content, with ``why``."""
     words = verdict.description or ""
     # Not prefixed again for a day that is unchanged again.
     said = words if words.startswith(f"{why}: ") else f"{why}: {words}"

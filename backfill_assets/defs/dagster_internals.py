@@ -95,7 +95,7 @@ CheckStatus = AssetCheckExecutionRecordStatus
 
 
 def log_to(handler: Callable[[], logging.Handler]) -> None:
-    """Runs, sensors and schedules of this process print by ``handler``; the UI's logs stay as they are."""
+    """Runs, sensors and schedules of this process print by ``handler``; the UI's logs stay."""
     from dagster import _loggers
     from dagster._core.definitions import instigation_logger
 
@@ -114,10 +114,7 @@ def log_to(handler: Callable[[], logging.Handler]) -> None:
 def report_checks(
     instance: dg.DagsterInstance, run_id: str, evaluations: Iterable[dg.AssetCheckEvaluation], step: str | None = None
 ) -> int:
-    """Stores one batch: a step's evaluations would each be a write.
-
-    Dagster keeps one evaluation by check, partition and run; ``run_id`` may be made up.
-    """
+    """Stores one batch: a step's evaluations would each be a write. ``run_id`` may be made up."""
     events = []
     for each in evaluations:
         verdict = "passed" if each.passed else "did not pass"
@@ -250,14 +247,12 @@ def is_process_gone(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
 _THIS_MACHINE = {"localhost", "127.0.0.1"}
 _STARTED = "Started process for run"
 _OF_A_RUN = "multiprocessing"
-"""Is in the command line of every run's process."""
 
 
 class LocalRunLauncher(dg.DefaultRunLauncher):
-    """Dagster's run launcher, which also detects that the process of a run is gone.
+    """Also detects that the process of a run is gone, on this machine; all others count as alive.
 
-    If a run and its code server are killed, Dagster shows it as started for ever, and never retries it. Its monitoring
-    asks this launcher, which knows processes of this machine; all others count as alive.
+    Dagster itself shows a run killed with its code server as started for ever, and never retries it.
     """
 
     @property
@@ -291,8 +286,6 @@ def batch_events() -> None:
 
 
 class LocalStorage(DagsterSqliteStorage):
-    """Dagster's sqlite storage with :class:`LocalEventLog`; ``dagster.yaml`` names it."""
-
     def __init__(self, base_dir: str, inst_data: Any = None) -> None:
         super().__init__(base_dir, inst_data)
         self._event_log_storage = LocalEventLog(self._event_log_storage._base_dir)
@@ -303,9 +296,8 @@ class LocalStorage(DagsterSqliteStorage):
 
 
 class LocalEventLog(SqliteEventLogStorage):
-    """Dagster's sqlite event log, with one transaction a file for a batch of events.
-
-    Dagster's own takes two or three connections an event. The files stay the same.
+    """Dagster's sqlite event log, with one transaction a file for a batch of events, where Dagster's own takes two or
+    three connections an event. The files stay the same.
     """
 
     def __init__(self, base_dir: str) -> None:
@@ -334,7 +326,6 @@ class LocalEventLog(SqliteEventLogStorage):
                 self.store_event(event)
 
     def has_table(self, table_name: str) -> bool:
-        """Cached, because it is asked for each event."""
         if table_name not in self._known and super().has_table(table_name):
             self._known.add(table_name)
         return table_name in self._known
@@ -351,12 +342,12 @@ BACKFILLS_EVERY_SECONDS = 2
 _INTERVAL = "DEFAULT_DAEMON_INTERVAL_SECONDS"
 _NAME = "backfill_assets.defs.dagster_internals"
 _IMPORTED = ("dagster._grpc.impl", "backfill_assets.defs.location")
-"""Without the definitions: no table may be open when a process is forked."""
+"""All but the definitions: no table may be open when a process is forked."""
 _CONTEXT, _COMMAND = "multiprocessing", "get_python_environment_entry_point"
 
 
 def look_at_backfills_often(controller: Any, seconds: float = BACKFILLS_EVERY_SECONDS) -> None:
-    """Dagster has no setting for this interval, 30 s; its daemon reads the constant once, as its loop begins."""
+    """Dagster's interval is 30 s, without a setting; its daemon reads the constant as its loop begins."""
     if hasattr(controller, _INTERVAL):
         setattr(controller, _INTERVAL, seconds)
 
@@ -364,7 +355,7 @@ def look_at_backfills_often(controller: Any, seconds: float = BACKFILLS_EVERY_SE
 def start_runs_warm(server: Any) -> None:
     """Make Dagster's ``server`` module fork runs from a process that has imported everything.
 
-    Runs have the code of their server, also after a reload. Without the replaced names they start as in plain Dagster.
+    Runs have the code of their server. Without the replaced names they start as in plain Dagster.
     """
     if hasattr(server, _CONTEXT) and hasattr(server, _COMMAND):
         vars(server)[_CONTEXT] = SimpleNamespace(get_context=_warm_context)

@@ -93,7 +93,7 @@ def show_incidents(context: dg.SensorEvaluationContext, backfill: Backfill, seen
 def incidents_metadata(
     open_: list[Incident], closed: list[Incident], location: str = LOCATION
 ) -> dict[str, dg.MetadataValue]:
-    """Content of the page. The UI shows 1,000 characters of Markdown in place. Pure."""
+    """Content of the page; the UI shows 1,000 characters of Markdown in place. Pure."""
     first = sorted(open_, key=lambda each: each.state != "person")[:_MOST_PAGES]
     pages: dict[str, str] = {}
     for each in first:
@@ -125,7 +125,6 @@ def _in_short(incident: Incident) -> str:
 
 
 def _in_full(incident: Incident) -> Iterator[str]:
-    """Lines, because the page cuts a wide table."""
     yield from (f"**{each.label}**: {_linked(each)}" for each in incident.facts if each.label != PAGE)
     happened = incident.history[-_MOST_HAPPENED:]
     yield from (f"{shown(each.at)}: {escape_markdown(each.words)}" for each in happened)
@@ -144,7 +143,7 @@ def _linked(fact: Detail) -> str:
 
 
 def _buttons(id: str, location: str) -> str:
-    """Open-source Dagster has no custom buttons: links open a launchpad that is filled in."""
+    """Links that open a filled launchpad: open-source Dagster has no custom buttons."""
     looks = launchpad(location, id, Word.ACKNOWLEDGE, until=_HOURS, reason="")
     settled = launchpad(location, id, Word.CLOSE, reason="")
     how = "*Launch Run* there says so; give the run the tag `user` with your name."

@@ -71,10 +71,9 @@ def backfill_definitions(
 
 
 def partitions_of(definitions: dg.Definitions, table: str) -> Partitions:
-    """The partitions of ``table`` in the result of :func:`backfill_definitions`.
+    """The partitions of ``table`` in the result of :func:`backfill_definitions`; raises :class:`InvalidRequest`.
 
-    An asset below it is built in the same run only with this very object. Raises :class:`InvalidRequest` for an unknown
-    table.
+    An asset below it is built in the same run only with this very object.
     """
     found = {
         spec.key.to_user_string(): spec.partitions_def
@@ -99,7 +98,7 @@ def code_location(
 ) -> dg.Definitions:
     """Assets, checks, jobs, schedules and sensors; ``resources`` has ``backfill`` and ``backfill_spark``.
 
-    Steps share the run's process and Spark session: another process would cost ten seconds a step.
+    Steps share the run's process and Spark session: another would cost ten seconds a step.
     """
     tables = PartitionedTables(catalog, data, days_per_run)
     streamed = [StreamedDataset(each) for chain in catalog.chains for each in chain if each.streamed]

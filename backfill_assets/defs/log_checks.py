@@ -1,4 +1,4 @@
-"""Checks that need no rows, only the publication log and names of landed files.
+"""Checks of the publication log and of names of landed files, without rows.
 
 The sensor ``dagster_shows_what_is`` evaluates them, once a day is published, and delivered or due.
 """
@@ -45,7 +45,6 @@ from backfill_assets.text import format_count
 _Found = TypeVar("_Found")
 _Landed = tuple[str, TableDay, Source, Sequence[str]]
 LogJudge = Callable[[DaysMetrics, date], RuleOutcome | None]
-"""A verdict from metrics of published days, or None."""
 LOG_CHECK_DESCRIPTIONS: Mapping[str, str] = {
     AS_USUAL: (
         "The volume, the totals and the counts of a day beside those of the recent past: medians of the same weekday, "
@@ -65,7 +64,7 @@ LOG_CHECK_DESCRIPTIONS: Mapping[str, str] = {
 _NEVER, _OPEN, _UNDER_WAY, _PASSED, _FAILED = "never", "open", "under way", "passed", "failed"
 _LATELY = timedelta(days=7)
 _MOST_JUDGED, _MOST_READ = 4_000, 60
-"""In one tick: verdicts from the log, and days whose landed files are read."""
+"""In one tick: verdicts, and days whose landed files are read."""
 
 
 def log_judges(table: Table, step: Step) -> Mapping[str, LogJudge]:
@@ -215,7 +214,6 @@ class LogChecks:
                 yield _Verdict(key, rule)
 
     def _landed(self, looked_at: Mapping[str, str], today: date, step: Step, source: Source) -> list[_Landed]:
-        """All days of a source or none: the cursor is its newest arrival."""
         found, since = list[_Landed](), looked_at.get(source.name, "")
         listed = self.zone.paths(source).items() if step.sends_totals else ()
         for day, files in ((day, files) for day, files in listed if files):
@@ -264,7 +262,6 @@ class LogChecks:
         return {name for name, run in runs.items() if run is None or run.is_finished}
 
     def _report(self, found: Iterable[_Verdict]) -> int:
-        """Verdicts go to the run that planned the check, or to a made-up run."""
         of_run, look = defaultdict[str, list[dg.AssetCheckEvaluation]](list), str(UUID(clock.token(16)))
         by_table = sorted(found, key=lambda each: each.of.table)
         for table, of_table in groupby(by_table, key=lambda each: each.of.table):

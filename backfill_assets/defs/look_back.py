@@ -1,4 +1,6 @@
-"""Look backs of a run: earlier days to build first, later days that use its rows. Dagster's dialog follows none."""
+"""Look backs of a run, which Dagster's dialog does not follow: earlier days to build first, later days that use its
+rows.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +25,9 @@ from backfill_assets.text import format_count, format_ranges
 
 LATER_DAYS = "later_days"
 EARLIER_TAG = "backfill/earlier_days"
-"""Days before a table's first partition that the run of that partition builds too."""
 
 
 def earlier_days_tag(days: Days) -> dict[str, str]:
-    """``raw_fx_rates 2017-02-22..2017-02-28; bronze_fx_rates ...``."""
     said = "; ".join(f"{table} {format_ranges(of_table)}" for table, of_table in days.items() if of_table)
     return {EARLIER_TAG: said} if said else {}
 
@@ -47,9 +47,9 @@ def missing_earlier_days(
     zone: LandingZone,
     version: str = "",
 ) -> list[date]:
-    """Days of ``step`` that ``tables``, built together, look back to from ``days``, that can be built and never were.
+    """Days of ``step`` never built that ``tables``, built together, look back to from ``days``.
 
-    ``steps`` are those of all datasets, in build order. Steps that have ``version`` look back as it does.
+    ``steps``: all datasets' in build order. Steps that have ``version`` look back as it does.
     """
     if not later_readers(steps).get(step.name, {}).keys() & set(tables):
         return []
@@ -62,9 +62,8 @@ def missing_earlier_days(
 
 
 def looked_back_to(step: Step, steps: Sequence[Step], days: Collection[date], target: Days, own: Days) -> Days:
-    """Days of a backfill's ``target`` that ``days`` of ``step`` look back to, by step in build order. Pure.
-
-    ``own`` are the run's own days.
+    """Days of a backfill's ``target`` that ``days`` of ``step`` look back to, by step in build order, without the run's
+    ``own``. Pure.
     """
     found: dict[str, set[date]] = {}
     for read in (read for version in step.versions for read in version.reads if read.first < 0):

@@ -100,7 +100,6 @@ def lacking(day: BuiltDay) -> str:
 
 
 def _quarantined(day: BuiltDay) -> int | None:
-    """A published table's rows beside a quarantine: the rest; None if unknown."""
     if day.table.startswith("quarantine_"):
         return day.rows
     found = _metric_of(day, "quarantine_", "rows")
@@ -180,7 +179,7 @@ def rules_table(rules: Sequence[RuleOutcome], judged: str = "") -> dg.MetadataVa
 def metadata_table(
     columns: Mapping[str, str], rows: Iterable[Mapping[str, str | int | float | bool]]
 ) -> dg.MetadataValue:
-    """``columns`` are types by name: Dagster infers columns from rows, and fails without rows."""
+    """``columns`` are types by name: Dagster infers them from rows, and fails without any."""
     schema = dg.TableSchema(columns=[dg.TableColumn(name, kind) for name, kind in columns.items()])
     return dg.MetadataValue.table(records=[dg.TableRecord(dict(row)) for row in rows], schema=schema)
 

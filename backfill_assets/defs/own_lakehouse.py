@@ -24,7 +24,6 @@ from backfill_assets.upkeep.heartbeat import beat
 
 EVERY_TAG = "backfill/every_seconds"
 _KEY = "backfill_assets/lakehouse"
-"""An instance is about one lakehouse: two would lack each other's days."""
 IS_OFF = "Nothing is launched by itself: BACKFILL_AUTOMATION is off."
 Tick = dg.SensorResult | dg.SkipReason
 
@@ -40,7 +39,7 @@ def lakehouse_job(
     tags: Mapping[str, str] | None = None,
     example: Mapping[str, object] | None = None,
 ) -> dg.JobDefinition:
-    """A job of one ``step`` in the run's own process. A :class:`BackfillError` fails it without stack trace."""
+    """A job of one ``step`` in the run's own process; a :class:`BackfillError` fails it without stack trace."""
 
     def carry_out(context: dg.OpExecutionContext, config: Any, backfill: Backfill) -> None:
         with failing_plainly():
@@ -72,7 +71,7 @@ def lakehouse_sensor(
     by_itself: bool = True,
     **more: Any,
 ) -> dg.SensorDefinition:
-    """A sensor that is on from the start. ``by_itself``: it launches work unasked, which settings may forbid."""
+    """On from the start. ``by_itself``: it launches work unasked, which settings may forbid."""
 
     @dg.sensor(
         name=name,
@@ -96,10 +95,7 @@ def lakehouse_sensor(
 
 @contextmanager
 def _noted(context: dg.SensorEvaluationContext, backfill: Backfill, name: str, every_seconds: int) -> Iterator[None]:
-    """Record how a tick ends; send a notice after two failures, call the heartbeat while all is well.
-
-    Failing to record changes no tick.
-    """
+    """Record how a tick ends; send a notice after two failures, call the heartbeat while all is well."""
     book = SensorBook(backfill.storage)
     try:
         yield
@@ -129,7 +125,6 @@ def _in_words(error: Exception) -> str:
 
 
 def _heartbeat(context: dg.SensorEvaluationContext, backfill: Backfill, book: SensorBook) -> None:
-    """Sensors that a person turned off are not waited for."""
     if not backfill.settings.heartbeat or context.repository_def is None:
         return
     own = [each.name for each in context.repository_def.sensor_defs if EVERY_TAG in each.tags]
@@ -146,8 +141,6 @@ def nightly_schedule(
     description: str,
     why_idle: Callable[[Backfill], str] = lambda _: "",
 ) -> dg.ScheduleDefinition:
-    """A schedule that is on from the start, at ``cron`` (UTC) unless the environment's ``variable`` overrides it."""
-
     @dg.schedule(
         name=name,
         job=job,
@@ -176,9 +169,7 @@ def failing_plainly() -> Iterator[None]:
 
 
 def require_own_lakehouse(instance: dg.DagsterInstance, storage: Storage) -> None:
-    """Bind ``instance`` to this lakehouse. Raises :class:`LakehouseUnusable` if it has another that still has
-    publications.
-    """
+    """Bind ``instance`` to this lakehouse. Raises :class:`LakehouseUnusable` if it has another with publications."""
     known = instance.daemon_cursor_storage.get_cursor_values({_KEY}).get(_KEY)
     if known == storage.root:
         return

@@ -22,17 +22,14 @@ _MONDAY = 1
 
 @dataclass(frozen=True)
 class Chain:
-    """What tables of a chain of datasets share: Dagster carries a range through them in one run only if partitions
-    definition and backfill policy are the same.
-
-    ``days_per_run`` is that policy: ``None`` puts a range into one run.
+    """What a chain's tables share. Dagster carries a range through them in one run only with one partitions definition
+    and one backfill policy: ``days_per_run``, None for the whole range.
     """
 
     start: date
     days_per_run: int | None = None
     name: str = ""
     last: date | None = None
-    """None: until yesterday."""
 
     @cached_property
     def partitions(self) -> Mapping[Cadence, Partitions]:
@@ -51,7 +48,6 @@ class Chain:
 class PartitionedTables:
     catalog: Catalog
     data: Mapping[str, DataDays] | None = None
-    """Where data begins and has ended, by dataset."""
     days_per_run: int | None = None
 
     @cached_property
@@ -76,7 +72,6 @@ class PartitionedTables:
         return table in self.by_table and self.by_table[table].has_partition_key(day.isoformat())
 
     def builds(self, table: str, day: date) -> bool:
-        """Whether the day has a partition, or a first partition looks back to it."""
         return self.has(table, day) or day in self._earlier.get(table, ())
 
     def without_partition(self, days: Mapping[str, Iterable[date]]) -> dict[str, set[date]]:
@@ -97,7 +92,7 @@ class PartitionedTables:
 
 
 def _partitions(cadence: Cadence, start: date, last: date | None) -> Partitions:
-    """The current week and month are partitions too: their reports say that they are incomplete."""
+    """Includes the current week and month: their reports say that they are incomplete."""
     first = cadence.start(start).isoformat()
     end = None if last is None else (cadence.period(last).last + timedelta(days=1)).isoformat()
     offset = _THE_CURRENT_ONE if last is None else 0
@@ -115,7 +110,7 @@ def _partitions(cadence: Cadence, start: date, last: date | None) -> Partitions:
 def partition_mapping() -> dg.TimeWindowPartitionMapping:
     """A week or month depends on its days; the first week may begin before the first day.
 
-    It has no look back: Dagster's dialog would add every later day in reach, landed or not. The sensor ``repairs``
-    builds those that change.
+    Without look back: Dagster's dialog would add every later day in reach, where the sensor ``repairs`` builds those
+    that change.
     """
     return dg.TimeWindowPartitionMapping(allow_nonexistent_upstream_partitions=True)

@@ -62,7 +62,7 @@ class SharedSpark(LazyPySparkResource):
         return session
 
     def reconnect(self) -> bool:
-        """Drop a session whose server is gone, and wait for the server. False if no command restarts it."""
+        """Drop a session whose server is gone, and wait for the server; False if nothing restarts it."""
         self._spark_session = None
         url = self.settings.spark_remote
         return bool(url and keeper() and answers_within(url, RESTART_SECONDS))
@@ -114,7 +114,7 @@ class Backfill(dg.ConfigurableResource[Any]):
         return Builder.from_settings(self.settings, self.catalog, (spark or self.spark).session)
 
     def resume(self, work: Callable[[], Work], say: Callable[[str], None], spark: SharedSpark | None = None) -> Work:
-        """Do ``work``; if its Spark server is lost and comes back, do it once more from what is staged."""
+        """Do ``work``; if its Spark server is lost and comes back, once more from what is staged."""
         try:
             return work()
         except SparkLost as lost:
@@ -146,7 +146,6 @@ class Backfill(dg.ConfigurableResource[Any]):
         return Maintenance(publisher, self.catalog.table_names, self.settings.timeline_days)
 
     def campaign(self, campaign: str, run: dg.DagsterRun | None, progress: Callable[[str], None]) -> CampaignRun:
-        """The campaign; without a run only its state can be read."""
         info, ui = run_info(run, self.catalog) if run else RunInfo(""), self.settings.ui or ""
         return CampaignRun.of_settings(self.settings, self.builder(), plan_of(campaign), info, progress, ui)
 
@@ -163,7 +162,7 @@ def run_info(run: dg.DagsterRun, catalog: Catalog) -> RunInfo:
 def person_behind(tags: Mapping[str, str]) -> Person:
     """The person of the tag ``user``; unknown for runs of a schedule or sensor.
 
-    Dagster+ sets the tag to the logged-in user. Open-source Dagster has no login: whoever launches a run writes it.
+    Dagster+ sets it to the logged-in user; open-source Dagster has no login: whoever launches a run writes it.
     """
     name = tags.get(USER_TAG, "").strip()
     by_itself = SCHEDULE_NAME_TAG in tags or SENSOR_NAME_TAG in tags

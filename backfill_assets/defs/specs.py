@@ -1,4 +1,4 @@
-"""Specs of assets and checks of a step's tables, from declared fields: pandera takes a second to import."""
+"""Specs of assets and checks of a step's tables, from declared fields: pandera would take a second to import."""
 
 from __future__ import annotations
 
@@ -22,15 +22,14 @@ from backfill_assets.text import format_count
 
 CADENCE_TAG = "cadence"
 FORCE_TAG = "backfill/force"
-"""Tag: compute unchanged days too."""
 VERIFY_TAG = "backfill/verify"
-"""A run with this tag also computes whole the days that a stream has extended, and publishes those that differ."""
+"""Tag: also compute whole the days that a stream has extended, and publish those that differ."""
 REPAIR_TAG = "backfill/repair"
-"""A run with this tag is a repair: what a person rolls back stays as it is."""
+"""Tag of a repair: what a person rolls back stays."""
 VERSION_TAG = "backfill/version"
-"""The version that a run builds with; ``as published`` keeps each day's."""
+"""Tag: the version to build with; ``as published`` keeps each day's."""
 BEGIN, UNDER_THE_HOOD = "begin", "under_the_hood"
-"""The UI lists groups by name: these first and last."""
+"""First and last of the groups, which the UI lists by name."""
 _GROUPS: dict[Layer, str] = {
     "external": "tables_of_others",
     "raw": "raw",
@@ -45,12 +44,11 @@ _FACT = "fact_"
 def asset_specs(
     step: Step, dataset: Dataset, chain: Chain, later: Mapping[str, Mapping[str, int]], keys: Keys
 ) -> list[dg.AssetSpec]:
-    """``later`` has, by table, the steps that use its rows on later days, and for how many days."""
+    """``later``: by table, the steps that use its rows on later days, and for how many days."""
     return [_asset_spec(table, step, dataset, chain.name, later.get(table.name, {}), keys) for table in step.tables]
 
 
 Keys = Mapping[str, dg.AssetKey]
-"""Keys other than the table's name."""
 
 
 def keys_of_others(steps: Iterable[Step]) -> Keys:
@@ -186,7 +184,7 @@ def column_schema(table: Table) -> dg.TableSchema:
 def lineage_metadata(
     step: Step, table_named: Callable[[str], Table], keys: Keys
 ) -> dict[str, dict[str, dg.MetadataValue]]:
-    """Metadata by table; none for raw tables, whose columns come from files."""
+    """Raw tables have none: their columns come from files."""
     metadata: dict[str, dict[str, dg.MetadataValue]] = {}
     for table in step.tables:
         origins = column_lineage(step, table, table_named)

@@ -1,4 +1,4 @@
-"""The asset ``start_here``, the first page of the UI. No run materializes it: a sensor writes it when it changes."""
+"""The asset ``start_here``, the first page of the UI; a sensor writes it when it changes."""
 
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
 from collections.abc import Iterator, Mapping, Sequence
@@ -157,8 +157,8 @@ def state_sentence(
 ) -> str:
     """The state in a sentence. Pure.
 
-    ``built``: published datasets, in words. ``is_at_work``: repairs are launched; ``is_waiting``: they wait. ``off``:
-    said without automation. ``lands``: any data lands.
+    ``built``: published datasets. ``is_at_work``: repairs are launched; ``is_waiting``: they wait. ``off``: said
+    without automation. ``lands``: any data lands.
     """
     if not built:
         return f"Nothing is published yet. {'Land data, then launch' if lands else 'Launch'} a range."
@@ -180,7 +180,6 @@ def state_sentence(
 
 
 def built_datasets(datasets: Sequence[Dataset], states: Mapping[TableDay, DayState]) -> list[str]:
-    """Days are counted on the last daily step. Pure."""
     days = published_days(states)
     found = []
     for dataset in datasets:
@@ -257,7 +256,6 @@ def _is_daily_job_off(instance: dg.DagsterInstance, backfill: Backfill, chain: S
 
 
 def _in_quarantine(storage: Storage, versions: Mapping[str, int], found: Sequence[RejectedRows]) -> Iterator[Line]:
-    """Days that passed their gates may have rejected rows."""
     for each in found:
         reason = commonest_reason(storage, versions[each.quarantine], each.quarantine, each.worst)
         yield Line(
@@ -298,7 +296,6 @@ def report_state(instance: dg.DagsterInstance, found: StartPage, shown: str = ""
 
 
 def keep_page(instance: dg.DagsterInstance, asset: str, metadata: Mapping[str, dg.MetadataValue], seen: str) -> str:
-    """Materialize a page if its digest differs from ``seen``; returns the new digest."""
     if (now := digest(metadata)) != seen:
         instance.report_runless_asset_event(dg.AssetMaterialization(asset, metadata=metadata))
     return now

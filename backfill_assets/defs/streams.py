@@ -88,8 +88,6 @@ class StreamedDataset:
 
 
 def stream_asset(streamed: StreamedDataset, command: Sequence[str] = COMMAND) -> dg.AssetsDefinition:
-    """The run starts no Spark: the process of ``command`` does."""
-
     @dg.asset(
         name=streamed.asset,
         group_name=UNDER_THE_HOOD,
@@ -180,8 +178,6 @@ _PATIENCE_SECONDS = ((signal.SIGINT, 45.0), (signal.SIGTERM, 10.0), (signal.SIGK
 
 @dataclass
 class StreamChild:
-    """A process that ends with this one."""
-
     process: subprocess.Popen[str]
     last_lines: deque[str] = field(default_factory=lambda: deque(maxlen=_LAST_LINES))
     _readers: list[threading.Thread] = field(default_factory=list)
@@ -276,7 +272,6 @@ def _delays(status: StreamStatus) -> Mapping[str, Delays | str]:
 
 
 def stream_metadata(status: StreamStatus) -> dict[str, Any]:
-    """Numbers are plotted over materializations."""
     last = status.last
     late = {
         f"{table}_{name}_seconds": float(value)
@@ -318,7 +313,6 @@ def _held_record(held: HeldEvents) -> dict[str, str]:
 
 
 def _position_record(position: StreamPosition) -> dict[str, str]:
-    """Text, because the UI needs all columns in all rows."""
     numbers = {"position": position.position, "end": position.end, "lag": position.lag}
     texts = {name: "" if number is None else f"{number:,}" for name, number in numbers.items()}
     return {"partition": position.partition, **texts}
@@ -399,7 +393,6 @@ def _earlier(instance: dg.DagsterInstance, asset: str) -> list[EarlierStart]:
 
 
 def _earlier_start(record: dg.RunRecord) -> EarlierStart:
-    """A run killed with its daemon has no end yet: the last update counts."""
     ended = datetime.fromtimestamp(record.end_time, UTC) if record.end_time else record.update_timestamp
     started = datetime.fromtimestamp(record.start_time, UTC) if record.start_time else record.create_timestamp
     run = record.dagster_run

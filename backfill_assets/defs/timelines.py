@@ -79,7 +79,7 @@ def _build(steps: Sequence[Step], context: dg.OpExecutionContext, config: Timeli
 
 
 def versions_of(steps: Sequence[Step], version: str) -> dict[str, str]:
-    """Steps without ``version`` use their current one. Raises :class:`InvalidRequest` if none has it. Pure."""
+    """Steps without ``version`` use their current one. Raises :class:`InvalidRequest` if all lack it. Pure."""
     having = {step.name for step in steps if version in {AS_PUBLISHED, *(each.name for each in step.versions)}}
     if version and not having:
         steps[0].version(version)
@@ -112,7 +112,7 @@ def report_timelines(
 ) -> tuple[int, list[str], Mapping[str, str]]:
     """Sync the asset's partitions with kept timelines, and report those whose digest differs from ``shown``.
 
-    While a timeline is unreadable its name is unknown, and no partition is deleted.
+    No partition is deleted while a timeline is unreadable: its name is unknown.
     """
     kept, unreadable = readable_timelines(storage, clock.now())
     tables = {table for each in kept for table in each.days}

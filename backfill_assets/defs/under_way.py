@@ -40,7 +40,6 @@ from backfill_assets.upkeep.backfill_breaker import RunAttempt, RunOutcome, back
 from backfill_assets.upkeep.trouble import WriteUnderWay
 
 PATIENCE = timedelta(hours=1)
-"""A started run without an event for so long counts as dead."""
 
 
 def busy_days(instance: dg.DagsterInstance, tables: Collection[str]) -> dict[str, list[WriteUnderWay]]:
@@ -90,7 +89,6 @@ def days_of_backfill(backfill: PartitionBackfill, tables: Collection[str]) -> di
 
 
 def is_backfill_alive(instance: dg.DagsterInstance, backfill: PartitionBackfill, now: datetime) -> bool:
-    """Launched within :data:`PATIENCE`, or with a run that is alive or ended within it."""
     if backfill.status in BULK_ACTION_TERMINAL_STATUSES:
         return False
     records = instance.get_run_records(filters=dg.RunsFilter(tags={BACKFILL_ID_TAG: backfill.backfill_id}))
@@ -112,7 +110,6 @@ def ever_targeted(instance: dg.DagsterInstance, table: str) -> bool:
 
 
 def is_alive(instance: dg.DagsterInstance, record: dg.RunRecord, now: datetime) -> bool:
-    """Queued, or with an event within :data:`PATIENCE`."""
     run = record.dagster_run
     if run.status in (dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED):
         return True
@@ -122,7 +119,7 @@ def is_alive(instance: dg.DagsterInstance, record: dg.RunRecord, now: datetime) 
 
 
 def _of_run(run: dg.DagsterRun, tables: Collection[str]) -> Collection[str]:
-    """All tables without a selection; none for the watchdogs."""
+    """A run without a selection is of all tables, but that of the watchdogs of none."""
     if run.asset_selection:
         return {key.to_user_string() for key in run.asset_selection} & set(tables)
     return set() if run.job_name == JOB else set(tables)
@@ -141,9 +138,9 @@ def launch_backfill(
 ) -> str:
     """Ask the backfill daemon to build the ``wanted`` days of each table; returns the backfill's id at once.
 
-    Days of a weekly or monthly table mean their period. Days ``earlier`` than the first partition are built by the run
-    of that partition. A given ``backfill_id`` (at most 32 characters) makes the call idempotent. Raises
-    :class:`InvalidRequest` for a day without partition.
+    Days of a weekly or monthly table mean their period. Days ``earlier`` than the first partition are built by its
+    run. A given ``backfill_id`` (at most 32 characters) makes the call idempotent. Raises :class:`InvalidRequest`
+    for a day without partition.
     """
     apart = earlier or {}
     wanted_id = backfill_id or clock.token(4)
@@ -164,7 +161,6 @@ def launch_backfill(
 
 
 def where_launched(backfills: Sequence[str], ui: str) -> list[str]:
-    """Runs that a tick requests would have no title and no idempotent id: backfills are listed."""
     pages = ", ".join(f"{ui}{backfill_page(each)}" for each in backfills)
     return [f"Dagster counts no backfill among the runs requested: {pages}"] if pages else []
 
@@ -210,7 +206,7 @@ _OUTCOMES: Mapping[dg.DagsterRunStatus, RunOutcome] = {
 def trip_backfills(instance: dg.DagsterInstance, backfill: Backfill) -> list[str]:
     """Cancel backfills of this location's tables that exceed a limit, and announce nearly spent budgets.
 
-    The notice comes first, under a key: a tick after a crash finds it there, and the backfill under way.
+    The notice comes first, under a key: a tick after a crash finds both.
     """
     settings, storage, said = backfill.settings, backfill.storage, []
     price = None if settings.core_hour_price is None else settings.core_hour_price / 3600
@@ -236,7 +232,6 @@ def _datasets_of(backfill: PartitionBackfill, catalog: Catalog) -> set[str]:
 
 
 def _attempts(instance: dg.DagsterInstance, backfill: str) -> Iterator[RunAttempt]:
-    """Oldest first. A failed run that Dagster will retry is under way."""
     now = clock.now().timestamp()
     for record in instance.get_run_records(dg.RunsFilter(tags={BACKFILL_ID_TAG: backfill}), ascending=True):
         run, began = record.dagster_run, record.start_time

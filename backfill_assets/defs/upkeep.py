@@ -63,7 +63,6 @@ def upkeep_jobs(pool: str | None = None) -> tuple[dg.JobDefinition, dg.JobDefini
 
 
 def upkeep_schedules(maintain: dg.JobDefinition, refresh: dg.JobDefinition) -> Sequence[dg.ScheduleDefinition]:
-    """Schedules that are on from the start; refreshing comes after the daily jobs."""
     return (
         nightly_schedule(
             "maintenance_every_night",
@@ -94,7 +93,6 @@ def _maintain(context: dg.OpExecutionContext, _: None, backfill: Backfill) -> No
 
 
 def _refresh_timelines(context: dg.OpExecutionContext, _: None, backfill: Backfill) -> None:
-    """A timeline that fails fails the run, after the others."""
     lake = backfill.builder().lake
     failed: list[BackfillError] = []
     for found in fresh_timelines(lake.storage, clock.now()):
@@ -167,7 +165,6 @@ def daily(chain: Sequence[Dataset], partitioned: PartitionedTables) -> dg.Defini
 
 
 def daily_tables(dataset: Dataset) -> list[str]:
-    """A job has partitions of one kind."""
     daily_steps = (step for step in dataset.steps if step.cadence is Cadence.DAILY and not step.external)
     return [table.name for step in daily_steps for table in step.tables]
 

@@ -1,7 +1,6 @@
 """Watchdogs: a check for each table that reads published days again, and the job that evaluates it.
 
-Dagster runs standalone checks (``multi_asset_check``) with every run of their tables, so each day would be read twice.
-Until then it is shown as not executed.
+Dagster would run standalone checks (``multi_asset_check``) with every run of their tables and read each day twice.
 """
 
 # No postponed annotations here: Dagster resolves config and resources from the annotations themselves.
@@ -87,7 +86,6 @@ def unchanged_watchdogs(
 def newest_verdicts(
     instance: dg.DagsterInstance, table: str, publications: Mapping[str, str]
 ) -> dict[str, dg.AssetCheckEvaluation]:
-    """The newest verdict by day, if it is on the publication given here."""
     if not publications:
         return {}
     key = check_key(table, WATCHDOG)
@@ -187,13 +185,12 @@ def _evaluation(day: WatchedDay, target: Target | None) -> dg.AssetCheckEvaluati
 
 
 TURNS = 30
-"""Nights after which every published day was looked at."""
+"""Nights in which every published day is looked at once."""
 
 
 def days_to_watch(
     states: Iterable[DayState], altered: Mapping[str, Collection[date]], *, looked_until: int, tonight: date
 ) -> dict[str, list[date]]:
-    """Days published after entry ``looked_until``, tonight's turn, and ``altered``."""
     found: dict[str, set[date]] = {}
     for state in (each for each in states if each.content is not None):
         day = state.day

@@ -6,8 +6,7 @@ Files that are gone, damaged or changed raise ``SourceUnreadable``; a wrong toke
 
 What has landed?
 
-- ``zone``: files by arrival day.
-- ``data_days``: a chain's first and last day.
+- ``zone``: files by arrival day. ``data_days``: a chain's first and last day.
 - ``control_totals``: what a source says it sent.
 
 How is a file read?
@@ -19,15 +18,14 @@ How is a file read?
 
 How does it become raw?
 
-- ``raw_query``: the query, from lines to raw rows.
+- ``raw_query``: from lines to raw rows.
 - ``landing_files``, ``rows_of_lines``: run on files, on events.
 - ``landed_rows``: computed at each use, to compare.
 - ``token_key``: the key of tokens.
 
 What was rejected or taken back?
 
-- ``quarantine``: reasons, and what came again.
-- ``release``: a person lets a day through.
+- ``quarantine``: reasons, and what came again. ``release``: a person lets a day through.
 - ``deletions``: rows that a source took back.
 - ``raw_rollback``: refuses unsound ones.
 

@@ -33,7 +33,6 @@ def content_of(path: Path) -> Iterator[bytes]:
 
 
 def first_problem(path: Path) -> str | None:
-    """What is wrong with a compressed file, by decompressing it."""
     with opened(path) as stream:
         if path.suffix == ".gz":
             return _first_gzip_problem(stream)

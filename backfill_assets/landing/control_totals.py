@@ -23,7 +23,7 @@ CONTROL = "_control.json"
 
 
 def sent(zone: LandingZone, source: Source, day: date) -> Totals | None:
-    """None without a control file. Raises :class:`SourceUnreadable` for an unreadable one."""
+    """Returns None without a control file; raises :class:`SourceUnreadable`."""
     name = control_file(zone, source, day)
     try:
         return Totals.model_validate_json(zone.locate(name).read_bytes()) if name else None
@@ -41,7 +41,7 @@ def control_file(zone: LandingZone, source: Source, day: date) -> str:
 
 
 def landed(zone: LandingZone, source: Source, files: Iterable[str], fields: Collection[str]) -> Totals:
-    """Text that is no number counts as 0. Raises :class:`SourceUnreadable` for a damaged file."""
+    """Text that is no number counts as 0; raises :class:`SourceUnreadable`."""
     rows, sums = 0, dict.fromkeys(fields, Decimal(0))
     for path in map(zone.locate, files):
         if not fields:

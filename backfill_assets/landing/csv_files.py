@@ -75,7 +75,6 @@ class Csv:
                 yield self._batch(some, header, fields)
 
     def _header(self, path: Path) -> Sequence[str] | None:
-        """Empty if it is unreadable; None without records."""
         first = next(self._lines(path), None)
         if first is None or self.columns:
             return None if first is None else self.columns

@@ -1,7 +1,7 @@
 """Finds records of delimited text line by line; only sound ones go to Arrow, at 0.3 us a line.
 
-Neither DuckDB nor Arrow tells where a record was, an unclosed quote swallows all lines behind it, and DuckDB drops
-bytes that are not UTF-8. Here a broken line costs no other one.
+A broken line costs no other one. DuckDB and Arrow tell no place of a record and lose all lines behind an unclosed
+quote; DuckDB drops bytes that are not UTF-8.
 """
 
 from __future__ import annotations
@@ -51,14 +51,13 @@ class Patterns(NamedTuple):
     """The record's last value goes on in the next line."""
     within: str
     closes: str
-    """The line ends such a value, and the record."""
+    """The line ends such a value."""
     reopens: str
-    """The line ends such a value, and another one goes on in the next line."""
+    """The line ends such a value, and begins another."""
 
 
 @cache
 def patterns(dialect: Dialect) -> Patterns:
-    """They use the common subset of RE2 and Python."""
     delimiter, quote, escape = map(re.escape, (dialect.delimiter, dialect.quote, dialect.escape))
     escaped = f"|{escape}[^\\n]" if escape and dialect.escape != dialect.quote else ""
     special = f"{delimiter}\\r\\n{escape if escaped else ''}"

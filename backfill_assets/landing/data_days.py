@@ -16,7 +16,7 @@ from backfill_assets.model.graph import build_order
 from backfill_assets.publish.log import PublicationLog
 
 QUIET = timedelta(days=35)
-"""No month is longer: data older than this has ended."""
+"""Data that is older has ended: no month is longer."""
 _RESULTS = {"fact", "report"}
 
 
@@ -41,18 +41,16 @@ def data_days(datasets: Sequence[Dataset], zone: LandingZone, storage: Storage, 
 
 
 def end_of(days: Iterable[date], first: date, today: date) -> date | None:
-    """The newest day, or None while data goes on. Pure."""
     newest = max((day for day in days if day >= first), default=None)
     return newest if newest is not None and today - newest > QUIET else None
 
 
 def beginning_of(days: Iterable[date], first: date, today: date) -> date | None:
-    """The oldest day that is over. Pure."""
     return min((day for day in days if first <= day < today), default=None)
 
 
 def leading(steps: Sequence[Step]) -> set[str]:
-    """Raw tables whose days begin a chain, not those only looked back to, as rates before the first sale. Pure."""
+    """Raw tables whose days begin a chain, without those only looked back to, as rates before the first sale. Pure."""
     reached = {step.name for step in steps if any(table.layer in _RESULTS for table in step.tables)}
     for step in reversed(build_order(steps)):
         if step.name in reached:

@@ -57,7 +57,6 @@ class CheckedFile:
     whole: bool
     rows: int
     quarantined: int | None
-    """None for tables of others."""
     reasons: tuple[Group, ...]
     versions: tuple[VersionTried, ...]
 
@@ -67,7 +66,7 @@ class CheckedFile:
 
     @property
     def broken(self) -> list[RuleTried]:
-        """``few_rejected`` is left out: the reasons say more."""
+        """Leaves out ``few_rejected``: the reasons say more."""
         rules = (rule for each in self.versions if each.is_current for rule in each.rules)
         return [rule for rule in rules if rule.outcome.holds_back and rule.outcome.rule != FewRejected.name_format]
 
@@ -79,7 +78,6 @@ class LogicSeen:
 
 
 def look_at_logic(storage: Storage, dataset: Dataset) -> LogicSeen:
-    """Finds clocks and randomness in any version, and versions edited in place."""
     steps = [step for step in dataset.steps if not step.is_origin]
     asks: dict[str, None] = {}
     unread: dict[str, None] = {}

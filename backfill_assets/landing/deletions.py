@@ -1,4 +1,4 @@
-"""Deletions cancel raw rows that a source took back, and both are left out when raw is read. A refresh finds rows that
+"""Deletions cancel raw rows that a source took back; both are left out when raw is read. A refresh finds rows that
 their file lost; a tombstone, an event without a value, deletes earlier rows of its key.
 """
 
@@ -34,7 +34,7 @@ _KEY, _DAY, _BY_FILE, _BY_LINE = "deleted key", "deleted day", "deleted by file"
 
 
 def days_with_deletions(states: Mapping[TableDay, DayState], table: Table, days: Iterable[date]) -> list[date]:
-    """Raw ``days`` that have deletions, or may have: ``states`` are empty for an earlier moment."""
+    """Raw ``days`` that may have deletions, by ``states``, empty for an earlier moment."""
     if table.layer != "raw":
         return []
     return [day for day in days if not states or _may_have_deletions(states.get(TableDay(table.name, day)))]
@@ -56,7 +56,7 @@ def rows_that_stand(
 
 
 def standing_rows(raw: DataFrame) -> DataFrame:
-    """Equal rows have one place, so partitions by place are enough."""
+    """Equal rows share a place: partitions by place suffice."""
     return by_query(raw.repartition(*PLACE), _standing(columns_of_rows(raw.schema)), raw.schema)
 
 
@@ -159,8 +159,8 @@ def _with_key(source: Source, columns: pa.Schema) -> PartitionQuery:
 
 
 def deletions_by(source: Source, raw: DataFrame, keys: DataFrame) -> DataFrame:
-    """Deletions of received rows of ``raw``, by its :func:`landed_keys`. Only earlier rows of the tombstone's partition
-    are deleted: a key can come again.
+    """Deletions of received rows of ``raw``, by its :func:`landed_keys`, earlier in the tombstone's partition: a key
+    can come again.
     """
     of_keys = raw.join(F.broadcast(keys), _is_of(source, raw, keys), "left_semi")
     standing = standing_rows(of_keys).where(F.col("source_file").isNotNull())

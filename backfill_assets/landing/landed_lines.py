@@ -1,4 +1,4 @@
-"""A landed line or event: its place, and its text without personal values."""
+"""A landed line or event: its place, and its text with tokens."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def place_values(file: str, line: int) -> dict[str, Any]:
 
 
 def landed_line(landing: LandingZone, source: Source, raw: Mapping[str, Any]) -> str | None:
-    """The line of a raw row, with tokens; an event is rebuilt. None if its file is gone or damaged."""
+    """The line of a raw row; an event is rebuilt. None if its file is gone or damaged."""
     if event_place(raw["source_file"], raw["source_line"]) is not None:
         return _event(source, raw)
     path = landing.locate(raw["source_file"])
@@ -77,7 +77,7 @@ def _kept(source: Source, raw: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _mask(path: Path, source: Source, raw: Mapping[str, Any]) -> str | None:
-    """All values are raw's if there are personal fields. None if the file may have changed."""
+    """All values are raw's if there are personal fields. Returns None if the file may have changed."""
     found = _record(path, source, raw["source_line"])
     if found is None:
         return None

@@ -59,6 +59,5 @@ def placed_anew(rows: DataFrame, source: Source) -> DataFrame:
 
 
 def _columns(source: Source) -> pa.Schema:
-    """Spark takes workers' columns by position."""
     columns = columns_of(raw_contract(source))
     return pa.schema([columns.field(name) for name in raw_schema(source).names])

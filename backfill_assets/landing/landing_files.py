@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _SHARED_BYTES = 4_000_000
-"""Smaller files share a task up to so many bytes: each task writes files of its own."""
+"""Smaller files share a task up to this: each task writes files of its own."""
 _RECORDS = "records"
 _TEXTS_ALONE = pa.schema([])
 
@@ -54,7 +54,7 @@ def files_in(zone: LandingZone, files: Iterable[LandedFile]) -> list[LandingFile
 
 @dataclass(frozen=True)
 class LinesQuery:
-    """SQL over landed records. The token key is read in the worker, and in no task."""
+    """SQL over landed records. The worker reads the token key; no task has it."""
 
     asked: str
     format: Format

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 LINES = pa.schema([("number", pa.int64()), ("value", pa.binary())])
 AT_ONCE = 1 << 22
-"""Bytes; a single line may be longer."""
 BLANKS = " \t\r"
 _END = b"\n"
 _LONGEST = (1 << 31) - 1

@@ -1,7 +1,7 @@
-r"""Lines that are not one plain object, as the one that Spark's JSON reader made of them. Pure.
+"""Lines that are not one plain object, as the one that Spark's JSON reader made of them. Pure.
 
-It accepts more than JSON. Raw rows that Spark landed are compared with the lines read again, so this stays; but
-decimals keep digits that Spark lost in floats.
+Raw rows that Spark landed are compared with the lines read again, so its laxness stays; but decimals keep digits
+that Spark lost in floats.
 """
 
 from __future__ import annotations
@@ -45,7 +45,6 @@ def as_plain_object(line: str) -> str | None:
 
 
 def _fields_of_json(line: str) -> Fields | None:
-    """Python's decoder takes a tenth, unless a line nests deeply."""
     pairs = _JSON.decode(line)
     if not isinstance(pairs, _Pairs):
         return None
@@ -91,7 +90,6 @@ class _Reader:
         return _whole_signs(self._text()) if self._kind == "text" else "".join(self._written())
 
     def _written(self) -> list[str]:
-        """Iterative, because nesting may be deep."""
         found: list[str] = []
         closing: list[str] = []
         while True:

@@ -44,7 +44,6 @@ class Rows:
         yield from self._run(", ".join(asked)).to_arrow_reader(_AT_ONCE)
 
     def read_all(self) -> None:
-        """Decodes every value, which shows damage."""
         self._run(f"bit_xor(hash({', '.join(f'c{at}' for at in range(len(self.names)))}))").fetchall()
 
     def _run(self, asked: str) -> duckdb.DuckDBPyConnection:

@@ -32,7 +32,6 @@ _GENERAL_FORMS = (
     (r"(?s)^([^:]+: )'.*' is (not? [^']*)$", r"\1is \2"),
     (r"(?s)^(.*?) \(was .*\)$", r"\1"),
 )
-"""Remove the landed value from a reason; the first that matches applies."""
 
 
 def general(reason: str) -> str:
@@ -96,14 +95,11 @@ Key = tuple[object, ...]
 
 @dataclass(frozen=True)
 class Group:
-    """A row with two reasons is in two groups."""
-
     table: str
     reason: str
     days: tuple[date, ...]
     rows: int
     resolved: int
-    """Rows of which a version as new or newer was accepted since."""
     example: str
     file: str
     line: int
@@ -125,7 +121,6 @@ def letters(view: View, table: str, days: DayRange | None = None) -> list[dict[s
 
 
 def grouped(table: str, rows: Sequence[Row], resolved: Set[int] = frozenset()) -> list[Group]:
-    """The most frequent come first; ``resolved`` are positions in ``rows``."""
     members: dict[str, list[int]] = {}
     for number, row in enumerate(rows):
         for reason in dict.fromkeys(map(general, row["reasons"])):
@@ -177,7 +172,7 @@ def _accepted_rows(view: View, source: Source, table: str, rejected: Sequence[Ro
 
 
 def _of_keys(source: Source, rejected: Sequence[Row]) -> pc.Expression | None:
-    """Filters text keys only: other types may be written differently."""
+    """Only text keys: other types may be written differently."""
     first = source.key_columns[0]
     if source.type_of(first) != "string":
         return None
@@ -214,7 +209,6 @@ class RejectedRows:
 
     @property
     def share(self) -> Quantity:
-        """Unknown for days published before it was counted."""
         lacking = sum(self.rejected.values())
         known = self.received_in_all >= lacking
         return Quantity(Decimal(lacking) / self.received_in_all if known else None, "share")
@@ -235,7 +229,6 @@ def rejected_of(rejected: int, received: int) -> str:
 
 
 def rejected_rows(steps: Iterable[Step], states: Mapping[TableDay, DayState]) -> list[RejectedRows]:
-    """Rows that came again, sound, are not missing."""
     found = []
     for step in steps:
         for table in (each.name for each in step.tables if each.layer == "quarantine"):
@@ -260,7 +253,6 @@ def commonest_reason(storage: Storage, version: int, table: str, day: date) -> s
 
 
 def count_reasons(storage: Storage, files: Iterable[str]) -> Counter[str]:
-    """Counts the first 10,000 rows of each readable file."""
     counts: Counter[str] = Counter()
     for path in files:
         with suppress(BackfillError, OSError):

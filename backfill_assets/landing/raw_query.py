@@ -38,7 +38,6 @@ RECEIVED = "received"
 PLACE = pa.schema([("source_file", pa.string()), ("source_line", pa.int64()), ("arrival_day", pa.date32())])
 MAY_NEST = "may have structures"
 TODAY = "day of reading"
-"""Column of lines with unknown arrival days."""
 _READ, _OBJECT, _NAMES, _SOUND, _OTHERS = "read", "object", "names", "sound", "others"
 _FIELDS = "fields"
 _EVENT, _PLAUSIBLE = "event day", "is plausible"
@@ -72,7 +71,6 @@ def text_of_line(value: ir.BinaryValue) -> ir.StringValue:
 
 
 def raw_rows_to_write(records: ir.Table, source: Source) -> ir.Table:
-    """Adds :data:`AS_HASHED`, by which staged rows are checked."""
     return _raw_rows(records, source, lambda rows: {AS_HASHED: as_hashed(source, rows)})
 
 
@@ -266,7 +264,7 @@ def _is_structure(value: ir.StringValue) -> ir.BooleanValue:
 
 
 def _mentions_personal(text: ir.StringValue, source: Source) -> ir.BooleanValue:
-    """Finds a field's name in any case, with any characters between its parts."""
+    """Finds a name in any case, with any characters between its parts."""
     letters = text.lower().re_replace("[^a-z0-9]", "")
     names = [re.sub("[^a-z0-9]", "", name.lower()) for name in words_of(source.personal_fields)]
     return reduce(or_, (letters.contains(name) for name in names))

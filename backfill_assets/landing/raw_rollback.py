@@ -36,8 +36,8 @@ TransactionVersion = tuple[str, int]
 
 
 def require_sound_rollback(publisher: Publisher, catalog: Catalog, prepared: Prepared) -> tuple[InputRead, ...]:
-    """Raise :class:`PublicationRefused` if undoing ``prepared`` would lose or double a row. If what was read, which is
-    returned, gains rows before the rollback is published, that is refused.
+    """Raise :class:`PublicationRefused` if undoing ``prepared`` would lose or double a row. Returned is what was read,
+    and must not gain rows before the rollback is published.
     """
     checked = (_check(publisher, catalog, prepared, change) for change in prepared.publication.tables)
     return tuple(read for read in checked if read is not None)
@@ -104,8 +104,8 @@ _OF_MOVED_ROWS = (
 
 
 def _orphans(storage: Storage, prepared: Prepared, change: TableChange, read: InputRead) -> list[str]:
-    """Days with a marker for a row of ``change`` without another copy. A compaction may have merged their files, so
-    days are read as before.
+    """Days with a marker for a row of ``change`` without another copy, read as before: a compaction may have merged
+    files.
     """
     handle = open_table(storage, change.table, read.version)
     files = partial(dataset_of_files, storage, change.table, schema=handle.schema())

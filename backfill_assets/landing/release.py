@@ -1,5 +1,5 @@
-"""Releases: a person lets a day be published although many rows were rejected. They stay in quarantine; the breach
-becomes a warning.
+"""A person lets a day be published although many rows were rejected: they stay in quarantine, the breach becomes a
+warning.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from backfill_assets.model.rules import FewRejected
 
 RELEASES = "_releases"
 RELEASED = FewRejected.name_format
-"""The one gate that is known row by row."""
 
 
 class Release(AuditRecord):
@@ -32,7 +31,7 @@ class Release(AuditRecord):
 
 
 def release_command(table: str, day: date, rules: Iterable[RuleOutcome]) -> str:
-    """Empty unless this gate alone holds the day back."""
+    """Empty unless only this gate holds the day back."""
     return f'backfill raw release {table} {day} "REASON"' if {rule.rule for rule in rules} == {RELEASED} else ""
 
 

@@ -48,7 +48,6 @@ def asked_of_lines(
 def write_rows_of_lines(
     source: Source, lines: DataFrame, token_key_file: str, today: date, into: tuple[Table, Timeline]
 ) -> list[AddedFile]:
-    """Writes into a timeline of raw, in one Spark job; no log names the files yet."""
     table, timeline = into
     columns = columns_written(table)
     query = _query(source, _sql(source, raw_rows_to_write, table), columns, token_key_file)
@@ -71,7 +70,6 @@ def _held(source: Source) -> pa.Schema:
 
 @cache
 def _sql(source: Source, asked: Asked, table: Table | None = None) -> str:
-    """Cached, because it takes half a second."""
     import ibis
 
     held = ibis.table(ibis.Schema.from_pyarrow(_held(source)), name=ROWS)

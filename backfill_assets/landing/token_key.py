@@ -22,7 +22,6 @@ from backfill_assets.lakehouse.storage import Storage
 
 SHORTEST_KEY = 16
 CHECK_FILE = "_token_key.json"
-"""The key cannot be computed from it."""
 _CHECKED = b"backfill-assets: check value of the token key"
 _BRING_IT = (
     "Copy the key from the machine that took the rows in to this path, or point BACKFILL_TOKEN_KEY_FILE at it "
@@ -31,8 +30,10 @@ _BRING_IT = (
 
 
 def require_token_key(storage: Storage, key_file: Path, tables: Iterable[str]) -> None:
-    """Make sure that ``key_file`` has the lakehouse's key, or raise :class:`LakehouseUnusable`. The first key becomes
-    the lakehouse's; one is created unless it has a check value, or rows in ``tables`` with tokens.
+    """Make sure that ``key_file`` has the lakehouse's key, or raise :class:`LakehouseUnusable`.
+
+    The first key becomes the lakehouse's. One is created unless a check value exists, or rows in ``tables`` with
+    tokens.
     """
     made = False
     if not key_file.exists():
@@ -48,7 +49,7 @@ def require_token_key(storage: Storage, key_file: Path, tables: Iterable[str]) -
 
 
 def require_no_tokens(storage: Storage, key_file: Path, tables: Iterable[str]) -> None:
-    """Raise :class:`LakehouseUnusable` if the lakehouse has tokens of a key that is not here."""
+    """Raises :class:`LakehouseUnusable` for tokens of a key that is not here."""
     with_rows = next((table for table in tables if _has_rows(storage, table)), None)
     if with_rows or recorded_check(storage):
         why = f"{with_rows} has rows" if with_rows else "rows were taken in"
@@ -58,7 +59,7 @@ def require_no_tokens(storage: Storage, key_file: Path, tables: Iterable[str]) -
 
 
 def require_same_key(storage: Storage, key_file: Path) -> None:
-    """Raise :class:`LakehouseUnusable` if the lakehouse knows another key."""
+    """Raises :class:`LakehouseUnusable` if the lakehouse knows another key."""
     known = recorded_check(storage)
     if known and known != check_value(read_token_key(key_file)):
         raise LakehouseUnusable(
@@ -78,7 +79,7 @@ def check_value(key: bytes) -> str:
 
 
 def read_token_key(key_file: Path) -> bytes:
-    """The key may be any bytes. Raises :class:`LakehouseUnusable`; no message contains the key."""
+    """Any bytes. Raises :class:`LakehouseUnusable`; no message contains the key."""
     try:
         key = key_file.read_bytes().strip(b" \t\r\n")
     except OSError as error:
@@ -92,9 +93,7 @@ def read_token_key(key_file: Path) -> bytes:
 
 
 def token_of(value: str, key_file: Path) -> str:
-    """The token of a value that a person looks for. Raises :class:`LakehouseUnusable`; no message contains value or
-    key.
-    """
+    """Raises :class:`LakehouseUnusable`; no message contains value or key."""
     if not value:
         raise InvalidRequest("An empty personal value has no token.", hint="Give the value as it was landed.")
     key = read_token_key(key_file)
@@ -102,7 +101,7 @@ def token_of(value: str, key_file: Path) -> str:
 
 
 def tokens_by(key_file: Path, remembered: int = 0) -> Callable[[pa.Array], pa.Array]:
-    """Null for null and empty text. A distinct value is hashed once an array; ``remembered`` ones are cached."""
+    """Null for null and empty text; distinct values are hashed once an array, ``remembered`` ones cached."""
     token: Callable[[str | None], str | None] = partial(_token, hmac.new(read_token_key(key_file), digestmod=sha256))
     known = lru_cache(remembered)(token) if remembered else token
 
@@ -122,7 +121,7 @@ def _token(keyed: hmac.HMAC, value: str | None) -> str | None:
 
 
 def _make(key_file: Path) -> bool:
-    """Only its owner can read the key. False if there is one by now."""
+    """Readable by its owner alone; False if one exists by now."""
     unfinished = key_file.with_name(f"{key_file.name}.{clock.token(4)}.tmp")
     try:
         key_file.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Finds a row in every table it went through, as of one closed entry of the log."""
+"""Finds a row in every table it went through, as of one closed log entry."""
 
 from __future__ import annotations
 
@@ -43,7 +43,6 @@ def typed_key(view: View, origin: Rejects, key: str) -> pc.Expression | None:
 
 
 def landed_keys(origin: Rejects, key: str) -> pc.Expression | None:
-    """Rows with this key, or with the parts it was joined from."""
     names, texts = origin.key, key.split(BETWEEN)
     if OCCURRENCE in names and len(texts) == len(names):
         texts = [text for name, text in zip(names, texts, strict=True) if name != OCCURRENCE]
@@ -102,8 +101,6 @@ class Found:
 
 @dataclass(frozen=True)
 class Unnamed:
-    """A period that counts a row in a row whose key is unknown."""
-
     table: str
     period: DayRange
     made_there: tuple[str, ...]
@@ -111,8 +108,6 @@ class Unnamed:
 
 @dataclass(frozen=True)
 class Trail:
-    """``counted`` is in build order."""
-
     origin: Rejects
     raw: Sequence[Found]
     typed: Sequence[Found]
@@ -126,9 +121,7 @@ class Trail:
 
 
 def trails(view: View, catalog: Catalog, key: str, table: str | None = None, day: date | None = None) -> list[Trail]:
-    """The trail of ``key`` in each dataset. Raises :class:`InvalidRequest` for an unknown key, or one on too many
-    days.
-    """
+    """Raises :class:`InvalidRequest` for an unknown key, or one on too many days."""
     tracing = Tracing(view, catalog)
     origins = tracing.origins(table)
     trails_found = [trail for origin in origins if (trail := tracing.trail(origin, key, day)) is not None]
@@ -241,7 +234,6 @@ class Tracing:
                         yield from self.row_that_counts(step, table, read, row)
 
     def row_that_counts(self, step: Step, table: Table, read: Reads, found: Found) -> Sequence[Found | Unnamed]:
-        """The key's ``day`` is the first of the period."""
         period = step.cadence.period(found.day)
         others = [other for other in step.version().reads if other.table != read.table]
         values = {**self.with_reference_data(table, found, others), "day": period.first}
@@ -250,7 +242,6 @@ class Tracing:
         return self.matching(table, _equal(values, table.key), DayRange.of(period.first))
 
     def with_reference_data(self, table: Table, found: Found, others: Sequence[Reads]) -> Row:
-        """Adds the newest entry of the row's key up to the day."""
         values: Row = found.row
         for other in others:
             key = self.catalog.table(other.table).key
@@ -272,9 +263,7 @@ class Tracing:
 
 
 def deleted_by(view: View, trail: Trail) -> dict[Place, str]:
-    """The publication of each deletion, by place: the first version of raw that has it, found also after a
-    compaction.
-    """
+    """The publication of each deletion, by place: the first version of raw that has it, also after a compaction."""
     found: dict[Place, str] = {}
     for deletion in (each for each in trail.raw if each.row["record_kind"] == DELETION and each.row["source_file"]):
         same = _equal(deletion.row, ("day", "source_file", "source_line", "content_hash", "record_kind"))

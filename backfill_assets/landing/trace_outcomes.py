@@ -36,10 +36,7 @@ def fates(
     newer: Callable[[Row, Row], bool],
     deleted_by: Mapping[Place, str] = MappingProxyType({}),
 ) -> list[LineFate]:
-    """Received rows' fates, in order.
-
-    ``newer`` rows would win over the typed one, built before they arrived; ``deleted_by`` has publications by place.
-    """
+    """``newer`` rows would win over the typed one, built before they arrived; ``deleted_by``: publications by place."""
     rejected = {place_of(row): row for row in quarantined}
     winners = {row["day"]: row for row in typed}
     deleted = set(deleted_rows(raw))
@@ -54,7 +51,7 @@ def fates(
 
 
 def deleted_rows(raw: Sequence[Row]) -> list[int]:
-    """Positions among received rows. The first of equal rows at one place are deleted: a row that came back is the
+    """Positions among received rows. The first of equal rows at one place are deleted: one that came back is the
     last.
     """
     left = Counter(_identity(row) for row in raw if row["record_kind"] == DELETION)

@@ -20,14 +20,12 @@ _TEXTS, _TEXT = "texts", "landed_text"
 
 @dataclass(frozen=True)
 class LandedValues:
-    """``columns`` of ``rows``, typed by one query at first use."""
-
     source: Source
     rows: Sequence[Row]
     columns: tuple[str, ...]
 
     def value(self, row: Row, name: str) -> object:
-        """Returns None for no value; a day or moment outside Python's years is text."""
+        """Returns None for no value, and text for a moment outside Python's years."""
         text, kind = row[name], self.source.type_of(name)
         return text if kind == "string" or not isinstance(text, str) else self._typed[kind][text]
 
@@ -39,7 +37,6 @@ class LandedValues:
 
 
 def overtaking(source: Source, raw: Sequence[Row]) -> Callable[[Row, Row], bool]:
-    """Compares (version, content hash); false for an unreadable version."""
     version = source.version_field
     landed = LandedValues(source, raw, (version,))
 

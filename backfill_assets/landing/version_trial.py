@@ -101,14 +101,12 @@ class VersionTried:
 
     @property
     def loses(self) -> str:
-        """Rows are lost although one should come out for each."""
         if self.aggregates or self.is_compared or self.rows_out >= self.rows_in:
             return ""
         return f"{self} loses rows: {self._numbers}, and no rule compares them."
 
     @property
     def may_lose(self) -> str:
-        """Lost rows would go unnoticed."""
         if less := [total for total in self.totals if total.is_less and not total.is_compared]:
             words = ", ".join(map(str, less))
             return f"{self} may lose rows: {self._numbers}, and no rule compares {words}."
@@ -198,7 +196,7 @@ class WrittenRows:
 
 @dataclass
 class VersionTrial:
-    """Steps in build order, each on the output of current versions before it."""
+    """Steps in build order, on the output of current versions."""
 
     written: WrittenRows
     find: Find
@@ -218,7 +216,6 @@ class VersionTrial:
         self.known[table.name] = self._measured(table, rows, files)
 
     def try_step(self, step: Step) -> Iterator[VersionTried]:
-        """The current version is last, because later steps read its output."""
         for version in sorted(step.versions, key=lambda each: each.name == step.current):
             self.progress(f"judging {step.name}, version {version.name}, {format_count(len(self.days), 'day')}")
             yield self._try_version(step, version)

@@ -47,7 +47,6 @@ class LandedFile:
 
     @property
     def position(self) -> tuple[str, int]:
-        """The source position: an id, and 63 bits of the SHA-256."""
         return position_id(self.source, self.path), int(self.content_hash[:16], 16) >> 1
 
 
@@ -79,7 +78,6 @@ class LandingZone:
         return not (_is_visible(path.name) and _is_visible(path.parent.name))
 
     def strays(self, source: Source, days: Iterable[date] | None = None) -> tuple[str, ...]:
-        """Files out of place, always with those of no day."""
         folder = self._source_folder(source)
         if folder is None:
             return ()
@@ -95,7 +93,7 @@ class LandingZone:
         return tuple(sorted(self._places(source)))
 
     def folders(self, source: Source) -> dict[date, tuple[str, ...]]:
-        """Folders by arrival day; the source's own folder if file names have the day."""
+        """Folders by arrival day; the source's own if file names have the day."""
         if self._source_folder(source) is None:
             return {}
         places = self._places(source)
@@ -137,7 +135,6 @@ class LandingZone:
         return f"{source.name}/YYYY-MM-DD/NAME{format_of(source).endings[0]}"
 
     def locate(self, path: str) -> Path:
-        """Refuses broken links, and those out of the landing zone."""
         return self._inside(self.root / path)
 
     def landed_at(self, path: str) -> datetime:
@@ -160,9 +157,7 @@ class LandingZone:
             )
 
     def is_new(self, source: Source, file: LandedFile, taken_in: int) -> bool:
-        """``taken_in`` is raw's source position, 0 without one. Raises for a file that changed since, and for a damaged
-        new one.
-        """
+        """``taken_in`` is raw's source position, or 0. Raises for a changed file, and for a damaged new one."""
         if taken_in not in (0, file.position[1]):
             raise changed_file(file)
         if not taken_in:
@@ -273,15 +268,14 @@ def _size_and_sha256(path: Path) -> tuple[int, str]:
 
 @dataclass(frozen=True)
 class LandedDay:
-    """``bytes`` counts waiting files only."""
+    """``bytes`` of waiting files."""
 
     files: tuple[str, ...]
     waiting: tuple[str, ...] = ()
     bytes: int = 0
     changed: tuple[str, ...] = ()
-    """Files whose content differs from what was ingested; empty if not compared."""
+    """Files unlike what was ingested; empty if not compared."""
     gone: tuple[str, ...] = ()
-    """Ingested files that are gone; empty if not compared."""
     contents: str = ""
 
 
@@ -323,7 +317,7 @@ def files_taken_in(storage: Storage, source: str, table: str) -> frozenset[str]:
 
 
 def file_positions(storage: Storage, source: str, table: str) -> dict[str, int]:
-    """0 means that a rollback or an abort returned the file."""
+    """0: a rollback or an abort returned the file."""
     main = MainTable.open(storage, table)
     return landed_positions(source, main.transactions()) if main else {}
 

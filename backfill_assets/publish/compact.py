@@ -113,7 +113,7 @@ def compact(
 
 
 def moved_since(main: MainTable, pin: Pin, days: Iterable[date]) -> Conflict | None:
-    """Rows are read from the very files that are expected: main may have moved in between, and back."""
+    """Rows are read from the files that are expected: main may have moved in between, and back."""
     files = main.state().by_day()
     moved = {day for day in days if files.get(day, frozenset()) != set(pin.expected[TableDay(main.name, day)].files)}
     return Conflict({main.name: frozenset(moved)}, reasons=(f"{main.name} is being published to",)) if moved else None

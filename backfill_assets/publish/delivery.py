@@ -1,8 +1,7 @@
 """Delivers due notices to all places at once, *effectively once* at each place that wants them.
 
-A process may die between sending and marking: messages carry keys for the receiver to deduplicate. What a place is told
-of an incident is recorded first, so that the end is told wherever the beginning may have arrived. Messages run side by
-side; this thread writes all marks.
+A process may die between sending and marking: messages carry keys for the receiver to deduplicate. What a place is
+told of an incident is recorded first, so that the end is told wherever the beginning may have arrived.
 """
 
 from __future__ import annotations
@@ -31,7 +30,6 @@ class NoticeDelivery:
     sent: tuple[str, ...] = ()
     failed: tuple[tuple[str, str], ...] = ()
     waiting: tuple[tuple[str, str], ...] = ()
-    """Key and route; they wait for the end of quiet hours."""
     failing: tuple[FailingPlace, ...] = ()
 
 
@@ -84,7 +82,7 @@ class _Round:
     told: dict[str, dict[str, Told]] = field(default_factory=dict)
     queues: dict[str, deque[DueNotice]] = field(default_factory=dict)
     stuck: set[tuple[str, str]] = field(default_factory=set)
-    """Place and incident of what could not be sent: later notices must not overtake it."""
+    """Place and incident of unsent notices, which later ones must not overtake."""
     sent: list[str] = field(default_factory=list)
     failed: dict[str, list[str]] = field(default_factory=dict)
     waiting: dict[str, str] = field(default_factory=dict)
@@ -120,7 +118,6 @@ class _Round:
                 self._settle(due)
 
     def _end(self, due: DueNotice) -> dict[str, Route]:
-        """If an earlier version told the beginning, all are told the end."""
         notice, told = due.notice, self.told[due.notice.incident]
         begun = [each.key for each in self.dues.values() if each.notice.incident == notice.incident]
         begun = [key for key in begun if not self.dues[key].notice.resolved]
@@ -145,7 +142,7 @@ class _Round:
     # -------------------------------------------------------------- sending
 
     def leave_alone(self, failing: Sequence[FailingPlace]) -> None:
-        """Queue messages, except of places that failed recently. A place without due notices is forgotten in a day."""
+        """Queue messages, except of places that failed recently; a place without due notices is forgotten in a day."""
         for name in self.routed.outlets:
             self.queues[name] = deque(self._messages(name))
         for each in failing:
@@ -185,7 +182,6 @@ class _Round:
         return (in_one_message(each) for each in together.values())
 
     def _next(self, name: str) -> DueNotice | None:
-        """What the place will be told is recorded first."""
         while self.queues[name]:
             message = self.queues[name].popleft()
             stuck = [due for due in message.parts if (name, due.notice.incident) in self.stuck]

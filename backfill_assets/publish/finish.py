@@ -49,9 +49,7 @@ class Finish:
         self._handles: dict[str, DeltaTable] = {}
 
     def finish(self, publication: str) -> Outcome:
-        """Returns how the publication ended. Raises :class:`CommitRefused` if a table takes no commit; the entry stays
-        open.
-        """
+        """How the publication ended. Raises :class:`CommitRefused` if a table takes no commit; the entry stays open."""
         retry = Retry(f"Finishing {publication}")
         while True:
             head = self.log.head()
@@ -81,8 +79,8 @@ class Finish:
         return entry
 
     def abort(self, publication: str, *, by: str = "", reason: str = "") -> dict[str, str]:
-        """Give an entry up for a person; returns tables that could not be put back, and why: they stay, and readers who
-        pin the log keep their version. Raises :class:`InvalidRequest` unless it is open.
+        """Give an entry up for a person; returns tables that could not be put back, and why: readers who pin the log
+        keep their version. Raises :class:`InvalidRequest` unless it is open.
         """
         said = f"aborted by {by or 'hand'}" + (f": {reason}" if reason else "")
         retry = Retry(f"Aborting {publication}")
@@ -165,7 +163,6 @@ class Finish:
             self.reached(CrashPoint.ABORT_DECIDED, publication.id)
 
     def _back(self, prepared: Prepared, mark: Mark) -> bool:
-        """Restore tables with our commit, fence others: no late commit succeeds."""
         for table in sorted(prepared.publication.writes):
             self._back_one(prepared, mark, table)
         return True
@@ -219,9 +216,6 @@ class Finish:
         left: Collection[str] = (),
         also: Sequence[Row] = (),
     ) -> bool:
-        """Tables in ``left`` keep their version in the map. False if another writer was faster, or a table lost its
-        commit.
-        """
         publication, state = prepared.publication, head.state
         mains = {table: self._main(table) for table in sorted(publication.writes - set(left))}
         if not all(_has_commit(main, mark, outcome) for main in mains.values()):
@@ -241,9 +235,7 @@ class Finish:
         return closed
 
     def _own_version(self, prepared: Prepared, main: MainTable, outcome: Outcome) -> int:
-        """The newest version if the own one was cleaned up (the entry was open for too long) and the days are as it
-        left them.
-        """
+        """The newest version if the own one was cleaned up and the days are as it left them."""
         try:
             return main.commit_version(prepared.publication.id)
         except VersionGone:
@@ -294,7 +286,7 @@ def _as_before(prepared: Prepared, table: str, main: MainTable, state: LogState)
 
 
 def files_to_restore(prepared: Prepared, table: str, active: Files) -> dict[date, dict[str, AddedFile]]:
-    """What each day gets back, if it is exactly as we made it. Of appends our files go, later ones stay."""
+    """What each day gets back, if it is exactly as we made it; of appends our files go, later ones stay."""
     ours, before = prepared.target(table), prepared.before_files(table)
     if prepared.change(table).mode == "replace":
         return {day: before[day] for day in ours if active[day].keys() == ours[day].keys()}
@@ -315,7 +307,7 @@ _STATES = 4
 
 @dataclass(frozen=True)
 class Mark:
-    """The Delta transaction of a publication. ``base`` is 0 if no other publication uses its id.
+    """The Delta transaction of a publication; ``base`` is 0 if it has an id of its own.
 
     A stream's own ids would leave 8,640 transactions a day in each table, and Delta's rule to forget them would forget
     source positions. So its publications share one, with numbers that grow by entry. An open entry locks its tables: a
@@ -335,7 +327,6 @@ class Mark:
         return cls(publication.transaction, _STATES * sequence) if publication.transaction else cls(publication.id, 0)
 
     def read(self, main: MainTable) -> int | None:
-        """Returns None if it did nothing yet."""
         return self.of_number(main.transaction(self.id))
 
     def of_number(self, number: int | None) -> int | None:

@@ -1,6 +1,6 @@
 """Folds the publication log: settled entries share a file a month, so an old log opens as fast as a young one.
 
-Folding moves rows only, in a commit that changes no data. Replaced files are deleted a day later, by a reclaim intent.
+The commit of a fold changes no data. Replaced files are deleted a day later, by a reclaim intent.
 """
 
 from __future__ import annotations
@@ -21,10 +21,8 @@ from backfill_assets.publish.rows import ARROW_SCHEMA
 
 SETTLED = timedelta(days=7)
 COMMITS_KEPT = timedelta(hours=1)
-"""A stream makes 1,500 an hour, and every reader lists them. A process that slept longer is refused, and reads again.
-"""
+"""A stream makes 1,500 an hour, which readers list. A process that slept longer reads again."""
 READABLE = timedelta(days=1)
-"""A replaced file stays for processes with the log open."""
 FOLD_FROM_FILES = 64
 _MONTHLY = re.compile(r"/month-(\d{4}-\d{2})-[a-z]+-[0-9a-f]+\.parquet$")
 _LOG_FILE = re.compile(r"/_delta_log/(\d{20})\.(json|checkpoint[.\d]*\.parquet)$")
@@ -36,7 +34,7 @@ def foldable(log: PublicationLog, now: datetime) -> list[str]:
 
 
 def fold(log: PublicationLog, now: datetime) -> int:
-    """Returns the number of folded files, 0 if others appended meanwhile."""
+    """How many files were folded; 0 if others appended meanwhile."""
     head = log.head()
     files = LogFiles.of(log.storage, head.handle)
     loose = _foldable(files, head.state, now)
@@ -66,9 +64,7 @@ def _month(path: str) -> str | None:
 
 
 def _by_month(rows: pa.Table, settled_until: datetime) -> dict[str, pa.Table]:
-    """Rollbacks, campaigns and notes have files of their own, so that searches skip daily runs. Unsettled rows that an
-    engine's OPTIMIZE merged in stay with them.
-    """
+    """Rollbacks, campaigns and notes have files of their own, for searches that skip daily runs."""
     month = pc.strftime(rows.column("at"), "%Y-%m")
     recent = pc.greater(rows.column("at"), pa.scalar(settled_until))
     rollback = pc.fill_null(pc.equal(rows.column("kind"), "rollback"), False)
@@ -100,7 +96,7 @@ def left_behind(log: PublicationLog, now: datetime) -> list[str]:
 
 
 def trim(log: PublicationLog, now: datetime) -> int:
-    """Delete commits that checkpoints cover, oldest first: a process that dies midway leaves no gap."""
+    """Delete commits that checkpoints cover, oldest first: a crash leaves no gap."""
     doomed = _old_commits(log.storage, now)
     for path in doomed:
         log.storage.delete(path)
@@ -133,8 +129,9 @@ def gatherable(log: PublicationLog) -> list[str]:
 
 
 def gather(log: PublicationLog) -> int:
-    """Merge entries of streams into one file; returns how many, 0 if others appended meanwhile. A stream makes as many
-    a day as everything else in years; folding leaves such files out.
+    """Merge entries of streams into one file; how many, 0 if others appended meanwhile.
+
+    A stream makes as many a day as everything else in years; folding leaves such files out.
     """
     head = log.head()
     files = LogFiles.of(log.storage, head.handle)
@@ -158,7 +155,6 @@ def is_gathered(path: str) -> bool:
 
 
 def _of_level(files: LogFiles, state: HeadState, level: int) -> list[str]:
-    """Level 0: entries with files of their own. Files that the head names are left out."""
     named = set(named_files(state))
     of_streams = files.between("launched_by", STREAM, _LAST).paths
     return [path for path in of_streams if path not in named and _level(path) == level]

@@ -1,7 +1,7 @@
 """The OpenLineage event of a publication: its run, its job, what it read, and the tables that it brought.
 
 A function of the log's record and the declarations; needs the extra ``lineage``. The run's id follows from the
-publication: an event that is sent again is the same run.
+publication: a repeated event is of the same run.
 """
 
 from __future__ import annotations
@@ -51,8 +51,6 @@ _TOPIC = "kafka:"
 
 @dataclass(frozen=True)
 class ClosedPublication:
-    """One that is done: when it was closed, and the version of each table then."""
-
     prepared: Prepared
     at: datetime
     versions: Mapping[str, int]
@@ -70,8 +68,6 @@ class LineagePlaces:
 
 @attr.define
 class PublicationRunFacet(RunFacet):
-    """What the log says of it, in its own words."""
-
     publication: str
     kind: str
     run: str
@@ -84,7 +80,7 @@ class PublicationRunFacet(RunFacet):
 
 
 def run_event(closed: ClosedPublication, places: LineagePlaces, declared: Catalog) -> RunEvent:
-    """One event says all: what was published was computed before, and publishing it takes no time."""
+    """One event suffices: publishing takes no time."""
     return _Described(closed, places, declared).event()
 
 
@@ -131,7 +127,7 @@ class _Described:
     # -------------------------------------------------------------- run and job
 
     def job_name(self) -> str:
-        """Few names: a campaign is a run of its datasets' job, and a backfill of a table one of that table's."""
+        """Few names: a campaign runs its datasets' job, a backfill of a table that table's."""
         tables = [each.table for each in self.publication.tables] or sorted(self.publication.switches)
         steps = dict.fromkeys(step.name if (step := self._step(name)) else name for name in tables)
         datasets = "+".join(dict.fromkeys(self._dataset(name) for name in tables))
@@ -226,7 +222,7 @@ class _Described:
             yield "columnLineage", facet_of(columns, producer=_PRODUCER)
 
     def _columns(self, change: TableChange, step: Step, table: Table) -> dict[str, column_lineage_dataset.Fields]:
-        """Known of the current version alone: days that another one made have none."""
+        """Only the current version's are known."""
         made_by = {day.content.code_version for day in change.days if day.content is not None}
         if step.is_origin or made_by != {step.code_version}:
             return {}
@@ -248,7 +244,6 @@ class _Described:
     # -------------------------------------------------------------- declarations
 
     def _step(self, table: str) -> Step | None:
-        """None for a table that is not declared any more."""
         return self.declared.step(table) if table in self.declared.table_names else None
 
     def _dataset(self, table: str) -> str:

@@ -1,9 +1,8 @@
 """Sends OpenLineage events of publications: at least once, in the order of the log, each with the id of its run.
 
-Off until the client's own settings name a receiver: nothing of the client is imported, and nothing is read. From then
-on what was published before is told as well, a round at a time. What was sent is a position in the log, kept beside the
-notices. A receiver that fails is left alone for a while, as a place of notices is; no publication waits for it. With
-the client's ``async_http`` nobody hears what became of an event.
+Off, and without import, until the client's own settings name a receiver; then earlier publications are told as well,
+a round at a time. A position in the log says what was sent. No publication waits for a receiver; one that fails is
+left alone for a while. With the client's ``async_http`` nobody hears what became of an event.
 """
 
 from __future__ import annotations
@@ -42,10 +41,8 @@ _AT_ONCE, _MOST_SECONDS = 20, 10.0
 @dataclass(frozen=True)
 class LineageRound:
     sent: tuple[str, ...] = ()
-    """Publications."""
     failing: FailingPlace | None = None
     is_over: bool = True
-    """False if there was no time for all."""
 
     def __str__(self) -> str:
         if self.failing:
@@ -75,7 +72,6 @@ def send_lineage(
 
 
 def sent_up_to(storage: Storage) -> int:
-    """The entry of the log whose publication was sent last; -1 if none was."""
     found = _position(storage).get("sent")
     return -1 if found is None else found
 
@@ -161,7 +157,7 @@ class _Round:
 
 @contextmanager
 def _environment_kept() -> Iterator[None]:
-    """The client writes address and key under further names into the environment, which child processes get."""
+    """The client writes address and key into the environment, which child processes get."""
     before = dict(os.environ)
     try:
         yield
@@ -177,6 +173,6 @@ def _not_made(error: Exception) -> NotDelivered:
 
 
 def _answer(error: Exception) -> str:
-    """Without the text of the client's error, which may repeat an address and what is secret in it."""
+    """Leaves out the text of the client's error, which may repeat a secret address."""
     code = getattr(getattr(error, "response", None), "status_code", None)
     return f"the receiver answered {code}" if code else f"the receiver did not answer ({type(error).__name__})"

@@ -1,8 +1,8 @@
-"""Rewrites lost files of a table's Delta log from the publication log, so that every version is as it was.
+"""Rewrites lost files of a table's Delta log from the publication log: every version becomes as it was.
 
-A lost commit is made again by delta-rs, as FINISH made it, in a scratch folder, and its bytes put in place. A foreign
-one is inferred: what the next publication found and no commit had brought. A lost beginning becomes a checkpoint of the
-oldest version.
+delta-rs makes a lost commit again in a scratch folder, as FINISH made it, and its bytes are put in place. A foreign
+one is inferred: what the next publication found and no commit had brought. A lost beginning becomes a checkpoint of
+the oldest version.
 """
 
 from __future__ import annotations
@@ -45,7 +45,6 @@ class MendPlan:
     checkpoint: int | None = None
     aside: tuple[str, ...] = ()
     gone: tuple[str, ...] = ()
-    """Data files: nothing can be done then."""
     foreign: tuple[date, ...] = ()
     """Days with foreign writes, which will differ from the publication log."""
     files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
@@ -55,7 +54,7 @@ class MendPlan:
         return bool(self.files or self.aside)
 
     def require_files(self) -> None:
-        """Raises :class:`PublicationRefused` if data files are gone: the log would promise rows."""
+        """Raises :class:`PublicationRefused` if data files are gone."""
         if self.gone:
             named = ", ".join(self.gone[:_MOST_NAMED])
             more = f", and {len(self.gone) - _MOST_NAMED} more" if len(self.gone) > _MOST_NAMED else ""
@@ -67,8 +66,8 @@ class MendPlan:
 
 
 def plan_mend(publisher: Publisher, table: str) -> MendPlan:
-    """The plan is empty for a readable table. Raises :class:`InvalidRequest` if nothing was published to it, and the
-    reading error if no file of its log is lost.
+    """Empty for a readable table. Raises :class:`InvalidRequest` if nothing was published to it, and the reading error
+    if no file of its log is lost.
     """
     head = publisher.log.head()
     if table not in head.state.versions:
@@ -246,7 +245,6 @@ class _Mend:
 
     @cached_property
     def oldest(self) -> int:
-        """Version of the checkpoint that replaces the lost beginning; 0 for none."""
         if self.base is not None:
             return 0
         if not self.folder.commits:
@@ -322,7 +320,7 @@ class _Mend:
     # -------------------------------------------------------------- the files, made by delta-rs
 
     def _files(self) -> Iterator[tuple[str, bytes]]:
-        """Newest first: no reader takes half a history for the table."""
+        """Newest first, so that no reader takes half a history for the table."""
         for version in sorted(self.written, reverse=True):
             if version >= self.oldest:
                 made = self.written[version]
@@ -332,7 +330,6 @@ class _Mend:
             yield from self._checkpoint(self.oldest)
 
     def _commit(self, made: _Written) -> bytes:
-        """FINISH's own call, on a scratch table with the removed files."""
         table, deed = self._scratch_table(made.settings), made.deed
         main = _opened(table, self.table)
         if any(deed.active.values()):
@@ -345,7 +342,6 @@ class _Mend:
         return table.read_bytes(commit_file(self.table, main.version + 1))
 
     def _first_commit(self) -> Actions:
-        """Has the schema of the first publication, and the old id."""
         table = self._scratch_table({})
         window = self.head.state.window_days(self.publisher.retention_days, clock.now())
         MainTable.create(table, self.table, self._first_schema, window)

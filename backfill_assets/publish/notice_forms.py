@@ -16,7 +16,7 @@ from backfill_assets.publish.due_notice import DueNotice
 
 OVER = "Over: "
 _FIRES = timedelta(days=365)
-"""Alerts without an end expire in minutes; incidents end when closed."""
+"""Without an end, alerts would expire in minutes."""
 _MOST_TITLE, _MOST_TEXT, _MOST_FIELD, _MOST_FIELDS, _MOST_BLOCKS = 150, 3000, 2000, 10, 50
 """Slack's limits: header, section, field, fields, blocks."""
 _MOST_PLAIN, _MOST_LINK = 4000, 1000
@@ -228,7 +228,6 @@ def _alert(due: DueNotice, severity: Severity, starts: datetime, ends: datetime 
 
 
 def mail(due: DueNotice, addresses: MailAddresses, now: datetime) -> EmailMessage:
-    """``Message-ID`` comes from the key; later notices of an incident reply to its first message."""
     found, domain = EmailMessage(), addresses.sender.rpartition("@")[2]
     found["From"], found["To"] = addresses.sender, ", ".join(addresses.to)
     found["Subject"] = _cut(" ".join(headline(due.notice).split()), 200)

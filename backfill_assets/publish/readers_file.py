@@ -1,9 +1,8 @@
 """``readers.sql``: views of all tables as one closed entry of the log has them, for readers who know of no log.
 
-It lies beside the tables and is replaced whole, by one rename, after each publication: whoever runs it in DuckDB, or in
-a BI tool's first statement, has one moment. A lakehouse has it from :func:`keep_readers_file` on, until it is deleted;
-the log's table says so, and no publication of another lakehouse looks for it. Only the views of tables with another
-version are written anew. Files of a view that was replaced stay for the rollback window.
+One rename replaces it after each publication: whoever runs it in DuckDB, or in a BI tool's first statement, has one
+moment. A lakehouse has it from :func:`keep_readers_file` on, until it is deleted. Only views of tables with another
+version are written anew. Files of a replaced view stay for the rollback window.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ BEGIN;
 _LAST = "COMMIT;\n"
 _SECTION = "-- table "
 _PATTERN = re.compile(r"[*?\[]")
-"""DuckDB expands these, and not every such name can be escaped."""
+"""DuckDB expands these, and cannot escape all."""
 _KEY = re.compile(r"/([^/=]+)=")
 _KINDS: Mapping[str, str] = {
     "string": "VARCHAR",
@@ -54,16 +53,14 @@ _KINDS: Mapping[str, str] = {
     "timestamp_ntz": "TIMESTAMP",
 }
 Schemas = Mapping[str, str]
-"""Delta's JSON, by table."""
 
 
 def is_kept(head: Head) -> bool:
-    """Whether publications renew it; ``head`` has the log open."""
     return str(head.handle.metadata().configuration.get(_PROPERTY)) == _ON
 
 
 def keep_readers_file(log: PublicationLog) -> str:
-    """Write it now, and with each publication from now on until it is deleted; returns its address."""
+    """Write it now, and with each publication until it is deleted; returns its address."""
     retry = Retry("Noting on the log that readers.sql is kept")
     while not is_kept(head := log.head()):
         carried = CommitProperties(custom_metadata={HEAD: head.state.model_dump_json()}, max_commit_retries=0)
@@ -80,8 +77,8 @@ def keep_readers_file(log: PublicationLog) -> str:
 def renew(log: PublicationLog, versions: Mapping[str, int], mains: Mapping[str, MainTable], schemas: Schemas) -> None:
     """Write it after an entry that was closed at ``versions``.
 
-    ``mains``, which were read for it, and ``schemas`` are of its own tables. A file that cannot be written is told, and
-    fails no publication: the next one writes it.
+    ``mains``, which were read for it, and ``schemas`` are of its own tables. A failure is told and raises nothing:
+    the next publication writes it.
     """
     try:
         if log.storage.exists(FILE):
@@ -96,7 +93,7 @@ def _renew(
     mains: Mapping[str, MainTable] | None = None,
     schemas: Schemas | None = None,
 ) -> None:
-    """Who wrote last looks once more: of two at once, the later entry stays."""
+    """Whoever wrote last looks once more: of two at once, the later entry stays."""
     while True:
         written = _written(log.storage)
         sections = [
@@ -113,7 +110,6 @@ def _renew(
 
 
 def _written(storage: Storage) -> dict[str, str]:
-    """The section of each table, as it was written last."""
     try:
         text = storage.read_bytes(FILE).decode()
     except FileNotFoundError:
@@ -136,7 +132,7 @@ def _section(storage: Storage, table: str, version: int, main: MainTable | None,
 
 
 def _state_at(storage: Storage, table: str, version: int, main: MainTable | None) -> LogState:
-    """Of ``main``, which has read it, unless others have committed since."""
+    """Uses ``main``, which is read, unless others have committed since."""
     if main is not None and main.version == version:
         with suppress(VersionPassed):
             return main.state()
@@ -162,7 +158,7 @@ def view_of(storage: Storage, table: str, schema: str, files: Iterable[AddedFile
 
 
 def _reads(of_day: Iterable[tuple[str, str]]) -> list[str]:
-    """One for all files with the same keys in their paths: then DuckDB opens only those of the days that are asked."""
+    """One for all files with the same keys in their paths: DuckDB then opens only those of wanted days."""
     by_keys: dict[tuple[str, ...], list[str]] = {}
     by_day: dict[str, list[str]] = {}
     keys_of = lru_cache(_keys_of)
@@ -206,7 +202,6 @@ def quoted(name: str) -> str:
 
 
 def duckdb_type(kind: Any) -> str:
-    """Of a type in Delta's schema."""
     if isinstance(kind, str):
         return _KINDS.get(kind, kind.upper())
     match kind["type"]:

@@ -46,7 +46,7 @@ def sender_of(routes: Sequence[Route], write: Callable[[str], None] | None = Non
 
 
 def log_writer(logger: logging.Logger, level: int = logging.INFO) -> Callable[[str], None]:
-    """The returned function raises :class:`NotDelivered` if the logger would drop the text."""
+    """The function raises :class:`NotDelivered` if the logger would drop the text."""
 
     def write(text: str) -> None:
         if not _is_written(logger, level):
@@ -79,11 +79,8 @@ class LogSender:
 
 @dataclass(frozen=True)
 class FileSender:
-    """One JSON line a notice; in a folder, a file for each, named after its key."""
-
     path: Path
     is_folder: bool = False
-    """``path`` is made a folder."""
 
     def send(self, due: DueNotice) -> None:
         text = json.dumps(as_json(due), sort_keys=True) + "\n"
@@ -151,7 +148,7 @@ class _WebSender:
 
 
 def _credentials(user: str) -> dict[str, str]:
-    """Sent as a header: urllib would take credentials in a URL for the host."""
+    """A header: urllib would take credentials in a URL for the host."""
     name, _, password = user.partition(":")
     both = f"{unquote(name)}:{unquote(password)}".encode()
     return {"Authorization": f"Basic {b64encode(both).decode()}"} if user else {}
@@ -186,13 +183,13 @@ class AlertmanagerSender(_WebSender):
 
 @dataclass(frozen=True)
 class MailSender:
-    """Encrypted if offered, and always with a password. Credentials are the environment's."""
+    """Encrypted if offered, and always with a password; the environment has credentials."""
 
     url: str = field(repr=False)
     timeout: float = _TIMEOUT_SECONDS
 
     def send(self, due: DueNotice) -> None:
-        """Raises :class:`NotDelivered` with the host alone; one accepting receiver counts as delivered."""
+        """One accepting receiver suffices. Raises :class:`NotDelivered` with the host alone."""
         to = MailAddresses.parse(self.url)
         message = mail(due, to, clock.now())
         try:

@@ -1,6 +1,6 @@
 """Sends to several places at once, to each in order: a place that hangs holds up no other.
 
-Sending runs in daemon threads that nobody joins; everything else in the caller's thread, between two answers.
+Daemon threads that nobody joins send; all else is in the caller's thread, between two answers.
 """
 
 from __future__ import annotations
@@ -47,7 +47,6 @@ class SideBySide(Generic[T]):
     in_caller: Collection[str] = ()
 
     def answers(self, places: Collection[str]) -> Iterator[Answered[T]]:
-        """A place's next message begins when the iterator is advanced."""
         self._until, self._under_way = clock.seconds() + self.limits.round_seconds, dict[str, tuple[T, float]]()
         self._done: SimpleQueue[Answered[T]] = SimpleQueue()
         for place in places:

@@ -1,8 +1,7 @@
 """The gate of every publication: each day is made of what it brings, or else of what main holds. Pure.
 
-What it brings, and what it read of other days (checked by compare-and-swap), gives the input fingerprint of the day's
-content. A day that main has, of the same inputs and rows, may have other files unless the publication brings one of its
-inputs.
+What it brings, and what it read of other days (checked by compare-and-swap), gives the input fingerprint of a day. A
+day that main has, of the same inputs and rows, may have other files unless the publication brings one of its inputs.
 """
 
 from __future__ import annotations
@@ -77,7 +76,6 @@ def _why_torn(
 def _given(
     table: str, days: DayRange, brought: Mapping[str, Reads], read: Mapping[str, list[Reads]]
 ) -> Iterator[Reads]:
-    """One mapping for each read that covers the days not brought."""
     own = {day: brought[table][day] for day in days if day in brought.get(table, ())}
     rest = [day for day in days if day not in own]
     if not rest:

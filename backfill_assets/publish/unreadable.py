@@ -26,7 +26,6 @@ class Unreadable:
     why: str
     next_step: str
     lost: tuple[str, ...] = ()
-    """Relative to the lakehouse root."""
     kind: type[LakehouseUnusable] = LakehouseUnusable
 
     @property
@@ -62,7 +61,6 @@ def _unreadable(storage: Storage, table: str, version: int | None, error: Except
 
 
 def is_closed_to_us(error: BaseException | None) -> bool:
-    """True if this process lacks permission: then nothing is lost."""
     while error is not None:
         if isinstance(error, PermissionError) or "access is denied" in str(error):
             return True

@@ -1,7 +1,6 @@
-"""Adopts an existing Delta table: its folder is moved here by a rename, and one publication names its days.
+"""Adopts an existing Delta table: a rename moves its folder here, and one publication names its days.
 
-No row is copied: the publication adds and removes no file. Days are measured and judged; broken gates are recorded, but
-adopted.
+The publication adds and removes no file. Days are measured and judged; broken gates are recorded, but adopted.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 QUIET = timedelta(hours=24)
-"""A newer commit may mean that a writer is still active."""
+"""After a newer commit, a writer may still be active."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,6 @@ class AdoptionPlan:
     moves: bool
     writers: tuple[ForeignCommit, ...] = ()
     refused: tuple[str, ...] = ()
-    """Reasons, each with the remedy in brackets."""
     days: Mapping[date, AdoptedDay] = field(default_factory=dict, repr=False)
 
     @property
@@ -91,15 +89,15 @@ class Adoption:
     run: RunInfo
     progress: Progress
     writers_stopped: bool = False
-    """A person vouches for it; then recent commits do not refuse the adoption."""
+    """A person vouches for it: recent commits do not refuse the adoption."""
 
     @property
     def table(self) -> Table:
         return self.step.tables[0]
 
     def plan(self) -> AdoptionPlan:
-        """Changes nothing. Raises :class:`InvalidRequest` for raw, a table built together with another or published
-        here, and a location without a Delta table.
+        """Raises :class:`InvalidRequest` for raw, a table built together with another or published here, and a location
+        without a Delta table.
         """
         self.require_adoptable()
         storage, name, moves = self.place()
@@ -131,7 +129,6 @@ class Adoption:
     # ------------------------------------------------------------------ where it lies
 
     def place(self) -> tuple[Storage, str, bool]:
-        """Storage and name of the table, and whether it has to be moved."""
         own, table = self.lake.storage, self.table.name
         if not self.location or self.location.rstrip("/") == own.uri(table):
             return own, table, False
@@ -168,7 +165,7 @@ class Adoption:
     # ------------------------------------------------------------------ measure and judge
 
     def measured(self, found: TableToAdopt, known: Mapping[date, AdoptedDay]) -> dict[date, AdoptedDay]:
-        """``known`` days with unchanged files are not read again."""
+        """Reads no ``known`` day again whose files are unchanged."""
         days = {day: known[day] for day, files in found.files.items() if day in known and known[day].files == files}
         todo = [day for day in found.files if day not in days]
         size = sum(file.size for day in todo for file in found.files[day])
@@ -260,7 +257,6 @@ def _adopted_day(files: tuple[AddedFile, ...], content: DayContent, rules: Seque
 
 
 def why_not_moved(source: Path, target: Path) -> str:
-    """The reason, with the remedy in brackets; empty if a rename works."""
     if target.exists():
         return f"{target} is there already (move it away, or leave out where it lies)"
     home = next(each for each in target.parents if each.exists())
@@ -270,6 +266,5 @@ def why_not_moved(source: Path, target: Path) -> str:
 
 
 def move_folder(source: Path, target: Path) -> None:
-    """One rename, so the folder is never split over two places."""
     target.parent.mkdir(parents=True, exist_ok=True)
     source.rename(target)

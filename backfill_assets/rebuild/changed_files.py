@@ -122,7 +122,6 @@ def _refuse_without_folder(landing: LandingZone, source: Source, days: Sequence[
 def compare_days(
     zone: LandingZone, storage: Storage, source: Source, table: str, listed: Mapping[date, LandedDay]
 ) -> dict[date, LandedDay]:
-    """Adds changed and removed files; reads every file of ``listed``."""
     main = MainTable.open(storage, table)
     if main is None or not listed:
         return dict(listed)

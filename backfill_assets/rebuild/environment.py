@@ -33,7 +33,6 @@ def environment_of(spark: SparkSession, declared: Path | None) -> Environment:
 
 @cache
 def packages(lock: Path) -> str:
-    """The hash of the lock file, or else of the installed packages."""
     if lock.is_file():
         return f"{lock.name} {_hash(lock.read_bytes())}"
     return f"installed {_hash(chr(10).join(_installed_packages()).encode())}"
@@ -49,7 +48,6 @@ def _hash(content: bytes) -> str:
 
 
 def differences(made: Environment, here: Environment) -> str:
-    """Returns an empty text if none. Unrecorded values do not count."""
     fields = [name for name in _NAMES if getattr(made, name) and getattr(made, name) != getattr(here, name)]
     if not fields:
         return ""
@@ -67,8 +65,8 @@ _SHORT = 10
 
 @cache
 def git_commit(declared: Path | None = None) -> str:
-    """The running code's commit, with ``+dirty`` if package files differ; cached. Datasets in a ``declared`` package of
-    their own have its commit, dirty if either is. ``BACKFILL_GIT_COMMIT`` overrides it, for images.
+    """The running code's commit, with ``+dirty`` if package files differ. A ``declared`` package of datasets has its
+    own, dirty if either is. ``BACKFILL_GIT_COMMIT`` overrides it, for images.
     """
     if given := os.environ.get("BACKFILL_GIT_COMMIT", "").strip():
         return given
@@ -80,7 +78,6 @@ def git_commit(declared: Path | None = None) -> str:
 
 
 def commit_of(package: Path) -> str:
-    """The commit that tracks ``package``, with ``+dirty`` if its files differ; else ``unknown``."""
     # Installed below another project's repository, the package is not of that repository's commit.
     if _ask_git(package, "ls-files", "--error-unmatch", "__init__.py") is None:
         return UNKNOWN_COMMIT

@@ -1,7 +1,6 @@
 """Releases an adopted table, where it is or moved, as an ordinary Delta table with main's rows.
 
-Then nothing is published to it, its status is unknown and maintenance skips it. Files of ours that its log does not
-name are deleted.
+Then nothing is published to it, its status is unknown and maintenance skips it.
 """
 
 from __future__ import annotations
@@ -36,11 +35,10 @@ from backfill_assets.text import format_first
 class ReleasePlan:
     table: str
     location: str
-    """The new folder, or empty."""
     days: tuple[date, ...]
     adopted_from: str
     done_by: str = ""
-    """The publication that released it already, if only tidying and moving are left."""
+    """The publication that released it, if only tidying and moving are left."""
 
     @property
     def to(self) -> str:
@@ -107,7 +105,6 @@ class GivingBack:
         return by
 
     def request(self) -> Publication:
-        """Days keep their files, but have no known content any more."""
         head = self.publisher.log.head()
         main = MainTable.open(self.lake.storage, self.table)
         require_newest(self.table, main.version if main else None, head.state.versions.get(self.table))
@@ -134,7 +131,7 @@ class GivingBack:
         return TableChange(table=self.table, table_schema=schema, days=days)
 
     def _tidy(self) -> None:
-        """Delete logs of timelines and files of older states: no VACUUM would, in a folder hidden from it."""
+        """Delete logs of timelines and files of older states, which VACUUM would not find in a hidden folder."""
         main = MainTable.open(self.lake.storage, self.table)
         if main is None:
             return

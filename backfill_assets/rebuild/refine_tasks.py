@@ -9,7 +9,7 @@ from datetime import date
 from backfill_assets.lakehouse.delta_log import AddedFile
 
 SHARED_ROWS, MOST_ROWS = 100_000, 2_500_000
-"""Days share a task up to the first; a task with more rows than the second is cut."""
+"""Days share a task up to the first; a task of more rows than the second is cut."""
 
 
 @dataclass(frozen=True)

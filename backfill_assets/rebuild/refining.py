@@ -52,8 +52,6 @@ class Queries:
 
 @dataclass(frozen=True)
 class RefineJob:
-    """Sent to workers, so it holds no credentials."""
-
     root: str
     columns: pa.Schema
     queries: Mapping[Cut, Queries]
@@ -102,8 +100,8 @@ def refine_gained(
     changed: pa.Table,
     into: Sequence[tuple[Table, Timeline]],
 ) -> Refined:
-    """Write the winners of all ``changed`` keys, and newly rejected rows, from new files of ``raw``; files ``before``
-    hold older rows, which compete. In this process: a Spark job takes longer for a micro-batch.
+    """Write the winners of all ``changed`` keys, and newly rejected rows, from new files of ``raw``; rows in files
+    ``before`` compete. In this process: a Spark job takes longer for a micro-batch.
     """
     (bronze, timeline), (quarantine, _) = into
     storage, asked = timeline.storage, _queries(refinement, raw.table, (bronze, quarantine), Cut())
@@ -136,7 +134,7 @@ def _file_name() -> str:
 
 
 def prepare(refinement: Refinement, raw: Table, tables: Sequence[Table]) -> None:
-    """Generates whole days' queries: about a second."""
+    """Takes about a second, for whole days."""
     _queries(refinement, raw, (tables[0], tables[1]), Cut())
 
 
@@ -151,7 +149,6 @@ def _queries(refinement: Refinement, raw: Table, tables: tuple[Table, Table], cu
 
 @cache
 def _of_judged(refinement: Refinement, tables: tuple[Table, Table], judged: ibis.Schema) -> tuple[str, str, str]:
-    """Accepted rows, rejects and rejected rows, which are made alike of each cut."""
     import ibis
 
     every = ibis.table(judged, name=_JUDGED)

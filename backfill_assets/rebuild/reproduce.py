@@ -1,7 +1,7 @@
 """Proves that a publication can be computed again: same inputs, code and parameters give the same rows.
 
-Each day is staged again on a timeline that no build reuses. Days that cannot be reproduced have a reason; one put back
-or compacted names the publication that brought it.
+Each day is staged again on a timeline that no build reuses, or has a reason why not; one put back or compacted names
+the publication that brought it.
 """
 
 from __future__ import annotations
@@ -76,13 +76,13 @@ class Reproduced:
 class Reproduction:
     days: tuple[Reproduced, ...]
     made_with: tuple[Environment, ...] = ()
-    """Empty if not recorded, or if no day was reproduced."""
+    """Empty if not recorded, or no day was reproduced."""
     here: Environment | None = None
 
 
 def reproduce(lake: Lake, publication: str, progress: Progress) -> Reproduction:
-    """Stage every day of ``publication`` again and compare; publishes nothing. Raises :class:`InvalidRequest` if it is
-    unknown, under way or aborted.
+    """Stage every day of ``publication`` again and compare. Raises :class:`InvalidRequest` if it is unknown, under way
+    or aborted.
     """
     entry = lake.publisher.log.find_prepared(publication)
     if entry is None:
@@ -146,7 +146,7 @@ class _Again:
         return Reproduction(tuple(self.done[day.key] for day in self.days), *self.environments())
 
     def not_computed(self, day: _Day) -> str:
-        """Returns an empty text if the publication computed the day."""
+        """Why not; empty if the publication computed the day."""
         if day.change.content is None:
             return "a writer that bypassed the log wrote it"
         before = self.put_back(day)
@@ -219,7 +219,6 @@ class _Again:
             self.stage_group(step, version, found, [day for day in days if day.change.day in found])
 
     def inputs_of(self, step: Step, day: _Day) -> tuple[Version, Inputs] | str:
-        """Returns a sentence if they are unusable."""
         content = day.content
         version = next((each for each in step.versions if each.name == content.code_version), None)
         if content.is_adopted:
@@ -253,7 +252,6 @@ class _Again:
             self.take(days, {TableDay(day.table, day.day): day.content for day in staged})
 
     def environments(self) -> tuple[tuple[Environment, ...], Environment | None]:
-        """Distinct recorded ones and the present one; nothing if no day was reproduced."""
         if not self.staged:
             return (), None
         found = lineages(self.lake.storage, [self.made_by.publication.id]).values()
@@ -270,8 +268,6 @@ def _recorded_input(read: InputRead) -> RecordedInput:
 
 @dataclass(frozen=True)
 class RecordedInput:
-    """Main's days at ``version``, or ``own`` ones."""
-
     table: str
     version: int | None
     logicals: Mapping[date, str]
@@ -293,8 +289,8 @@ class RecordedInputs:
         }
 
     def inputs_of(self, step: Step, version: Version, day: date, content: DayContent) -> Inputs | None:
-        """What ``content`` was computed from, or None. The log has one fingerprint for all inputs: versions are found
-        by trying.
+        """What ``content`` was computed from, or None: the log has one fingerprint for all inputs, so versions are
+        tried.
         """
         needed = decide.read_days(step, version, [day])
         as_of = tables_as_of([step])
@@ -305,7 +301,6 @@ class RecordedInputs:
         return None
 
     def _candidates(self, table: str, needed: list[date], as_of: bool) -> Iterable[RecordedInput]:
-        """Possible states of ``needed`` days; ``as_of`` a day, only the one that counted is logged."""
         held = self.own.get(table, {})
         own = {day: held[day].logical for day in needed if day in held}
         for brought in (own, {}) if own else ({},):
@@ -336,15 +331,11 @@ def merge_inputs(inputs: Iterable[RecordedInput]) -> dict[str, InputRead]:
 
 @dataclass
 class Readable:
-    """Whether days of tables are still readable at a version; cached."""
-
     storage: Storage
     _files: dict[tuple[str, int], dict[date, list[str]] | None] = field(default_factory=dict)
-    """A table and version has None if the version is gone."""
     _lost: dict[tuple[str, int, date], bool] = field(default_factory=dict)
 
     def first_lost(self, inputs: Iterable[RecordedInput], own: DayRecords) -> str:
-        """The first unreadable input, or empty; ``own`` days of the publication are read by files."""
         for each in inputs:
             main = sorted(each.logicals.keys() - each.own)
             if each.version is not None and main and (lost := self._first(each.table, each.version, main)):

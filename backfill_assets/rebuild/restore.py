@@ -48,11 +48,11 @@ _FIGURES = ("rows", "checksum", "content_hash_sum")
 Landed = dict[LandedFile, Source]
 _FOREIGN = 'others have written to it: backfill docs operations "Foreign writes"'
 _ROW = ["day", "source_file", "source_line", "content_hash"]
-"""Identifies a received row: after a refresh, two rows can have the same line."""
+"""Identifies a received row: after a refresh, two can have one line."""
 
 
 class RowsLost(LakehouseUnusable):
-    """Rows of raw that are nowhere else, or not provably the same."""
+    """Rows of raw are nowhere else, or not provably the same."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,6 @@ class RestoreBuild(RawWriter):
         made: Sequence[Prepared],
         known: Mapping[str, int],
     ) -> LostDay:
-        """``made`` are publications with rows of ``day``; raw has read ``known`` landed files."""
         name, lost = self.table.name, tuple(filter(is_lost, files))
         state = pin.states.get(TableDay(name, day))
         content = state.content_of(file.path for file in files) if state else None
@@ -132,7 +131,6 @@ class RestoreBuild(RawWriter):
     def landed_again(
         self, absent: Sequence[AddedFile], changes: Sequence[TableChange], known: Mapping[str, int]
     ) -> tuple[Landed, list[str]]:
-        """Landed files that may have rows of ``absent`` files, and why others are useless."""
         zone, landed, problems = self.lake.landing, Landed(), list[str]()
         read = {place_of(position.id): change for change in changes for position in change.positions}
         for place in sorted(place for place in read if any(lost_rows.may_hold(file, place) for file in absent)):
@@ -148,7 +146,7 @@ class RestoreBuild(RawWriter):
         return landed, problems
 
     def source_then(self, change: TableChange) -> Source:
-        """The source as declared when ``change`` was read: later fields were unknown then."""
+        """The source as declared for ``change``: later fields were unknown then."""
         source, known = as_declared_then(self.step, change).source or self.source, _columns(change)
         fields = tuple(name for name in source.fields if source.column_of(name) in known)
         return source if fields == source.fields else replace(source, fields=fields, rescued_fields=())
@@ -156,7 +154,6 @@ class RestoreBuild(RawWriter):
     # ------------------------------------------------------------------ read again, and compared
 
     def read_again(self, lost: Sequence[LostDay], timeline: Timeline, main: MainTable) -> list[AddedFile]:
-        """Write absent rows into ``timeline``; returns all files that the restored days will have."""
         storage, name, written = self.lake.storage, self.table.name, list[AddedFile]()
         held = [file for each in lost for file in each.held]
         absent = [each.day for each in lost if each.absent]

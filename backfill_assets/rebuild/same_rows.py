@@ -28,7 +28,7 @@ _MOST_RANGES, _MOST_DIFFERENCES = 3, 5
 def prove_same_rows(
     lake: Lake, step: Step, days: Collection[date], run: RunInfo, progress: Progress
 ) -> tuple[SameRows, ...]:
-    """Record a proof for each edited logic of ``days``. Raises :class:`LogicEdited` with differences, and
+    """Record a proof for each edited logic of ``days``. Raises :class:`LogicEdited` with differences,
     :class:`InvalidRequest` if no day can be compared.
     """
     contents = contents_of(lake.states(step))

@@ -1,7 +1,6 @@
 """Files that are gone, and files that may go.
 
-No log shows a deleted file: a command that misses one leaves a note, which counts while the day names the file and it
-is missing.
+No log shows a deleted file: a command that misses one leaves a note, which counts while the day names the file.
 """
 
 from __future__ import annotations
@@ -26,13 +25,11 @@ def gone_files(storage: Storage, table: str, files: Iterable[AddedFile]) -> list
 
 
 def note_damage(storage: Storage, table: str, day: date, gone: Iterable[str]) -> None:
-    """A lakehouse that is read-only has no notes: that is no error."""
     with suppress(OSError, BackfillError):
         _notes(storage).replace(f"{table}/{day}", sorted(gone))
 
 
 def damaged_days(storage: Storage, versions: Mapping[str, int]) -> dict[TableDay, list[str]]:
-    """Noted days still damaged at ``versions``, with missing files."""
     noted: dict[str, list[date]] = {}
     for name in _notes(storage).files(recursive=True):
         table, _, text = name.rpartition("/")
@@ -58,8 +55,10 @@ def _notes(storage: Storage) -> Documents[list[str]]:
 def files_may_go(
     storage: Storage, versions: Mapping[str, int], window_days: int, now: datetime
 ) -> Mapping[str, datetime]:
-    """By table, from when on files of these versions may be reclaimed. Files that main has dropped stay for the
-    rollback window; a version whose log is gone may go at once. Tables whose main has them all are left out.
+    """Since when files of these versions may be reclaimed, by table.
+
+    Files that main has dropped stay for the rollback window; a version whose log is gone may go at once. Tables
+    whose main has them all are left out.
     """
     moments = {}
     for table, version in versions.items():
@@ -81,7 +80,7 @@ def _goes(storage: Storage, main: MainTable, version: int, long_ago: datetime) -
 
 
 def free_bytes(storage: Storage) -> int | None:
-    """None on an object store, or before there is a lakehouse."""
+    """Returns None on an object store, or before there is a lakehouse."""
     if "://" in storage.root or not storage.exists(""):
         return None
     return shutil.disk_usage(storage.root).free

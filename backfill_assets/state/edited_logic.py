@@ -1,7 +1,7 @@
 """Versions that were edited in place since they published days.
 
-An edit makes no day stale: it shows in the logic fingerprint that each day records. Days without one are older, and are
-taken as they are.
+An edit makes no day stale: it shows in the logic fingerprint of each day. Days without one are older, and taken as
+they are.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def contents_of(states: Mapping[TableDay, DayState]) -> Mapping[TableDay, DayCon
 def edited_logic(
     storage: Storage, steps: Iterable[Step], contents: Mapping[TableDay, DayContent]
 ) -> tuple[EditedLogic, ...]:
-    """In the order of ``steps``. Reads the lakehouse only if a fingerprint differs."""
+    """Reads the lakehouse only if a fingerprint differs."""
     made = _made_with(contents)
     found = (_edited(storage, step, version, made) for step in steps for version in step.versions)
     return tuple(each for each in found if each)
@@ -111,7 +111,6 @@ def _differing(then: Mapping[str, str], now: Mapping[str, str]) -> set[str]:
 
 
 def refuse_edited(edited: Sequence[EditedLogic]) -> None:
-    """Raises :class:`LogicEdited`: days of both logics would have one version name."""
     for each in edited:
         raise LogicEdited(
             f"{each}. Days of both would have one version; nothing was built.",
@@ -120,6 +119,6 @@ def refuse_edited(edited: Sequence[EditedLogic]) -> None:
 
 
 def keep_logic_of(storage: Storage, step: Step, version: Version) -> None:
-    """To be called before days are made with ``version``."""
+    """Call it before days are made with ``version``."""
     logic = logic_of(version)
     keep_logic(storage, logic.fingerprint, KeptLogic(step=step.name, version=version.name, parts=logic.parts))

@@ -40,25 +40,20 @@ class TablePart:
 @dataclass(frozen=True)
 class InputSummary:
     read: Mapping[tuple[str, int | None], list[date]] = field(default_factory=dict)
-    """By table and Delta version; None: never published before."""
+    """Days by table and Delta version; None if never published before."""
     landed: tuple[str, ...] = ()
     partitions: tuple[PartitionRead, ...] = ()
-    """Offsets read, or given back."""
     boundaries: tuple[DaysBoundary, ...] = ()
-    """How far topics had been read for the computed days."""
     staged: Mapping[str, list[date]] = field(default_factory=dict)
-    """Days that it brought and made others from."""
     environments: tuple[Environment, ...] = ()
-    """Empty if nothing was computed or recorded."""
     approved_by: str = ""
-    """Who approved a campaign, and how that is known."""
     leaves_stale: Mapping[str, list[date]] = field(default_factory=dict)
-    """Published days that read what it brought and did not come with it."""
+    """Published days that read what it brought and did not come along."""
 
 
 @dataclass
 class PublicationRecord:
-    """``outcome`` is ``done`` or ``aborted``, and ``open`` or ``aborting`` while it is under way."""
+    """``outcome`` is ``done`` or ``aborted``, while under way ``open`` or ``aborting``."""
 
     publication: str
     kind: str
@@ -72,7 +67,7 @@ class PublicationRecord:
     reason: str = ""
     tables: dict[str, TablePart] = field(default_factory=dict)
     switches: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """Old and new version by step; empty: the declared one."""
+    """Old and new version by step, empty for the declared one."""
 
     @property
     def rows(self) -> int:
@@ -138,7 +133,7 @@ def _touched_rows(rows: pa.Table, table: str | None, days: DayRange | None) -> p
 
 
 def _has_days(record: PublicationRecord, table: str | None, days: DayRange | None) -> bool:
-    """An id that was aborted may be prepared again, for other days."""
+    """An aborted id may be prepared again, for other days."""
     parts = [part for name, part in record.tables.items() if table in (None, name)]
     if days is None and any(table in (None, step) for step in record.switches):
         return True
@@ -198,13 +193,12 @@ def _inputs(
 
 
 def _approved_by(publication: Mapping[str, Any]) -> str:
-    """A rollback's notice names who undid it: no approval."""
+    """A rollback's notice names who undid it."""
     notice = publication.get("notice") or {}
     return str(notice.get("approved_by", "")) if publication["kind"] == "replace" else ""
 
 
 def _records_of(rows: Iterable[Mapping[str, Any]]) -> list[PublicationRecord]:
-    """An id that was aborted may be prepared again: that is another publication."""
     records: list[PublicationRecord] = []
     latest: dict[str, PublicationRecord] = {}
     for row in rows:

@@ -29,12 +29,11 @@ class InputChanges:
         return {table.name: step for step in self.steps if step.source for table in step.tables}
 
     def days_read(self, step: Step, version: Version | None, day: date) -> list[TableDay]:
-        """Empty without a declared version."""
         made = made_of(step, version, day, self.filled) if version else {}
         return [TableDay(table, each) for table, days in made.items() for each in days]
 
     def moved(self, step: Step, version: Version | None, day: date) -> list[TableDay]:
-        """Days that it read and that were published after it."""
+        """Input days that were published after it."""
         own = max((self._sequence(TableDay(table, day)) for table in step.table_names), default=-1)
         return [key for key in self.days_read(step, version, day) if self._sequence(key) > own]
 
@@ -42,7 +41,6 @@ class InputChanges:
         return cause_of(self.signs(step, version, day)) or Cause.INPUT
 
     def signs(self, step: Step, version: Version, day: date) -> Signs:
-        """The day must have changed inputs."""
         moved = self.moved(step, version, day)
         if not any(read.table in self._raw for read in version.reads):
             looks_back = {read.table for read in version.reads if read.first < 0}

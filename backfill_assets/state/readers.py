@@ -18,9 +18,7 @@ def naming_readers(
     log: PublicationLog,
     then: Callable[[Publication], Publication] = lambda publication: publication,
 ) -> Readers:
-    """Completes a publication with the days that it leaves stale, beside those it names already; ``then`` gets it, for
-    a notice.
-    """
+    """Adds the days that a publication leaves stale; ``then`` gets it, for a notice."""
     tables = [name for step in steps for name in step.table_names]
 
     def completed(publication: Publication) -> Publication:
@@ -31,5 +29,4 @@ def naming_readers(
 
 
 def tables_reading(steps: Sequence[Step]) -> Callable[[Publication], frozenset[str]]:
-    """The tables made of those that a publication writes, and not written by it."""
     return lambda publication: frozenset(expand_tables(steps, publication.writes, downstream=True)) - publication.writes

@@ -109,4 +109,3 @@ def _reading(lake: Lake, request: StreamRequest, step: Step, run: RunInfo, progr
     reading = partial(TopicReading, lake, step, run, progress, properties=properties, asked=request.start)
     parts = tuple(reading(topic=topic) for topic in topics)
     return parts[0] if len(parts) == 1 else SeveralTopics(lake, step, run, progress, parts=parts)
-

@@ -1,7 +1,7 @@
 """Days beside main that people keep: rewound to a moment, computed again, compared, and brought into main.
 
-They are kept by ``lakehouse/named_timelines``; ``lakehouse/timelines`` are the folders of days that a build stages.
-Readers of main see nothing of one. Days whose files are gone raise ``PublicationRefused``.
+``lakehouse/named_timelines`` keeps them; ``lakehouse/timelines`` are folders of days that a build stages. Days whose
+files are gone raise ``PublicationRefused``.
 
 - ``rewind``: makes one, of days as they were; files are named, none is copied.
 - ``build``: computes days on it: asked for, or all of its own.

@@ -1,6 +1,4 @@
-"""What raw tables had read at a state, and which rows arrived between two: by logs, as differences of days' counts and
-checksums.
-"""
+"""What raw had read at a state, and rows that arrived between two, as differences of days' counts and checksums."""
 
 from __future__ import annotations
 
@@ -19,7 +17,6 @@ from backfill_assets.timeline.view import filled_in_records, made_of
 
 
 def needed_tables(steps: Sequence[Step], tables: Collection[str]) -> list[str]:
-    """``tables`` and all their inputs, in build order. Pure."""
     return expand_tables(steps, tables, upstream=True)
 
 
@@ -74,7 +71,7 @@ def _days_at(storage: Storage, read: RawRead | None) -> Mapping[date, DayRecord]
 
 
 def arrivals(then: Mapping[date, DayRecord], now: Mapping[date, DayRecord]) -> list[ArrivedRows]:
-    """Days with other rows now. Pure. Deleted rows count below zero; ``rows`` is None for a foreign write."""
+    """Days with other rows now; deleted ones count below zero, and ``rows`` is None for a foreign write. Pure."""
     found = []
     for day in sorted({*then, *now}):
         before, after = then.get(day, DayRecord(day=day)), now.get(day, DayRecord(day=day))
@@ -99,7 +96,7 @@ class Arrived:
     since_last: Mapping[str, tuple[ArrivedRows, ...]] = field(default_factory=dict)
     since_moment: Mapping[str, tuple[ArrivedRows, ...]] = field(default_factory=dict)
     waiting: Mapping[str, Sequence[date]] = field(default_factory=dict)
-    """Days, by table, that the timeline reads from main and that main has not built from these rows yet."""
+    """Days by table that the timeline reads from main and that main has not built from these rows yet."""
 
     def recorded_on(self, timeline: NamedTimeline) -> NamedTimeline:
         return timeline.model_copy(update={"reads": self.reads, "arrived": self.since_moment})
@@ -113,7 +110,6 @@ def missing_files(storage: Storage, table: str, days: Iterable[DayRecord]) -> li
 
 
 def arrived_since(view: View, steps: Sequence[Step], timeline: NamedTimeline) -> Arrived:
-    """Arrivals in ``view`` since ``timeline`` was made and since it last went forward."""
     reads = raw_reads(view, steps, timeline.days)
     moment, last = (
         arrivals_between(view.storage, known, reads) if known else {}
@@ -125,8 +121,8 @@ def arrived_since(view: View, steps: Sequence[Step], timeline: NamedTimeline) ->
 def waiting_days(
     view: View, steps: Sequence[Step], timeline: NamedTimeline, arrived: Mapping[str, Sequence[ArrivedRows]]
 ) -> dict[str, list[date]]:
-    """Days between raw and ``timeline`` that main has not built from ``arrived`` rows. Those that a look back reaches
-    need inputs of their own.
+    """Days between raw and ``timeline`` that main has not built from ``arrived`` rows, without those that only a look
+    back reaches.
     """
     needed = needed_tables(steps, timeline.days)
     held = view.records(needed)
@@ -147,7 +143,6 @@ def waiting_days(
 
 
 def _up_to_date(step: Step, held: DayRecords, behind: Days) -> set[date]:
-    """Days built from the present state of their inputs, none of which is ``behind`` itself."""
     contents = {day: each.content for day, each in held.get(step.name, {}).items() if each.content is not None}
     found: set[date] = set()
     for version in step.versions:

@@ -1,10 +1,9 @@
 """Builds requested days on a timeline (``run_on``), or all that it has again (``forward``), through the usual gates.
 
-A run takes all its days of a step or none, and writes one revision at its end: a killed process leaves the timeline
-unchanged, and the next reuses what it staged. Spark starts only if a day has to be computed.
+A run takes all its days of a step or none, and writes one revision at its end; after a kill, staged days are reused.
 
-Going forward takes rows that arrived since the moment, once. Without arrivals only the logic differs; the timeline's
-other days then show that moment too, until it goes forward with arrivals.
+Going forward takes rows that arrived since the moment, once. Without arrivals only the logic differs, and the
+timeline's other days show that moment too.
 """
 
 from __future__ import annotations
@@ -69,8 +68,8 @@ def run_on(
     *,
     report: Callable[[StepBuilt], None] = lambda _: None,
 ) -> TimelineBuilt:
-    """Build days step by step, and write the timeline's next revision if one changed. If a step fails, the steps before
-    it are written.
+    """Build days step by step, and write the timeline's next revision if one changed. Steps before a failed one are
+    written.
 
     Raises :class:`DaysFailed` for a failed gate (good days stay staged), :class:`InvalidRequest` for raw tables and
     days that have not ended, :class:`PublicationRefused` if another process changed the timeline, or for a dirty tree.
@@ -96,7 +95,7 @@ def run_on(
 
 
 def refuse_raw(step: Step, timeline: str) -> None:
-    """Raise :class:`InvalidRequest` for a raw or external table."""
+    """Raises :class:`InvalidRequest` for a raw or external table."""
     if step.external is not None:
         step.external.refuse(
             f"it is not built on the timeline {timeline}",
@@ -111,7 +110,6 @@ def refuse_raw(step: Step, timeline: str) -> None:
 
 
 def _over_its_base(lake: Lake, timeline: NamedTimeline, asked: Sequence[StepRequest]) -> Place:
-    """Main may have moved since the timeline's base."""
     tables = {name for each in asked for name in (*touched_tables(each.step), *gates.looked_at_beside(each.step))}
     base = View.at(lake.storage, timeline.base).records(tables)
     return Place(timeline.id, Overlay(timeline.records), base)
@@ -228,8 +226,8 @@ def versions_to_use(steps: Sequence[Step], timeline: NamedTimeline, version: str
 def records_at_moment(storage: Storage, steps: Sequence[Step], timeline: NamedTimeline) -> DayRecords:
     """Inputs and tables of ``timeline`` as of its moment.
 
-    Raises :class:`InvalidRequest` if the timeline does not record it, and :class:`PublicationRefused` with possible
-    moments if files are gone.
+    Raises :class:`InvalidRequest` if it does not record one, :class:`PublicationRefused` with possible moments if
+    files are gone.
     """
     if timeline.moment_base is None:
         raise InvalidRequest(
@@ -242,7 +240,6 @@ def records_at_moment(storage: Storage, steps: Sequence[Step], timeline: NamedTi
 
 
 def _days_read(steps: Sequence[Step], timeline: NamedTimeline, held: DayRecords) -> DayRecords:
-    """The ``held`` days that days of ``timeline`` read, by any version."""
     concerned = steps_of(steps, timeline.days)
     filled = filled_in_records(concerned, held)
     read = read_by_any(((step, timeline.days_of(step.table_names)) for step in concerned), filled)
@@ -252,7 +249,7 @@ def _days_read(steps: Sequence[Step], timeline: NamedTimeline, held: DayRecords)
 
 
 def base_at_moment(storage: Storage, timeline: NamedTimeline) -> TimelineBase:
-    """Everything at the moment of ``timeline``; tables with missing files are left out, unless its days read them."""
+    """The moment of ``timeline``, without tables that lack files, unless its days read them."""
     if timeline.moment_base is None:
         raise AssertionError(f"{timeline.name} has no moment.")
     then = timeline.moment_base

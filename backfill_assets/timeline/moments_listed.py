@@ -1,4 +1,4 @@
-"""Lists moments worth rewinding to, from logs: publications, changed columns, version switches and failed gates."""
+"""Moments worth rewinding to, from logs: publications, changed columns, version switches and failed gates."""
 
 from __future__ import annotations
 
@@ -55,7 +55,6 @@ class MomentWorthGoingTo:
     at: datetime
     by: str
     changed: Mapping[str, int] = field(default_factory=dict)
-    """Days by table; empty for a failed gate."""
     versions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     switched: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     columns: Mapping[str, ColumnsChanged] = field(default_factory=dict)
@@ -72,7 +71,7 @@ class MomentWorthGoingTo:
 def publications_worth_going_to(
     records: Iterable[PublicationRecord], tables: Collection[str]
 ) -> list[MomentWorthGoingTo]:
-    """Publications among ``records`` (newest first) that brought days of ``tables``, without compactions."""
+    """From ``records`` (newest first), those that brought days of ``tables``; no compactions."""
     found: list[MomentWorthGoingTo] = []
     for each in records:
         parts = {table: part for table, part in each.tables.items() if table in tables}
@@ -85,7 +84,6 @@ def publications_worth_going_to(
 
 
 def with_switches(found: Sequence[MomentWorthGoingTo]) -> list[MomentWorthGoingTo]:
-    """Adds switches against the publication before; newest first."""
     newest: dict[str, str] = {}
     switched: list[MomentWorthGoingTo] = []
     for each in reversed(found):
@@ -109,7 +107,7 @@ def columns_changed(before: Columns, after: Columns) -> ColumnsChanged | None:
 
 
 def first_gates(failed: Iterable[FailedGate]) -> list[FailedGate]:
-    """One by table, reason and launcher: the newest, with the first bad day of all."""
+    """The newest by table, reason and launcher, with the first bad day of all."""
     found: dict[tuple[str, str, str], FailedGate] = {}
     for each in sorted(failed, key=lambda gate: gate.at):
         key = each.table, each.why, each.by
@@ -122,9 +120,7 @@ def first_gates(failed: Iterable[FailedGate]) -> list[FailedGate]:
 def with_failed_gates(
     found: Sequence[MomentWorthGoingTo], failed: Iterable[FailedGate], most: int
 ) -> list[MomentWorthGoingTo]:
-    """Both, newest first; a failed gate names the newest publication then. Gates before all of ``found`` are left
-    out.
-    """
+    """Both, newest first; a failed gate names the newest publication then, and is left out before all of ``found``."""
     gates = []
     for gate in first_gates(failed):
         before = next((each for each in found if each.at <= gate.at), None)
@@ -195,7 +191,6 @@ def _publications(
 
 
 def _changes_of_columns(storage: Storage, table: str, versions: Mapping[str, int]) -> dict[str, ColumnsChanged]:
-    """Changed columns by publication, by bisecting ``versions``."""
     ordered = sorted(versions.items(), key=lambda each: each[1])
 
     @cache

@@ -1,7 +1,7 @@
 """Timelines of a version: what main would hold if another version of a step were current.
 
-They hold days of the step and of its readers. Fresh ones go forward every night. The current version's names main's
-files, for switching back.
+They hold days of the step and of its readers, and go forward every night. The current version's names main's files,
+for switching back.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def find_of_version(storage: Storage, now: datetime, step: str, version: str) ->
 def create_of_version(lake: Lake, name: str, step: Step, asked: TimelineVersion, by: str) -> NamedTimeline:
     """Make a timeline for days of a version; going forward computes them.
 
-    Raises :class:`InvalidRequest` for the current version, for an undeclared one, and if the timeline exists.
+    Raises :class:`InvalidRequest` for the current or an undeclared version, and if the timeline exists.
     """
     if step.external is not None:
         step.external.refuse(
@@ -70,7 +70,6 @@ def create_of_version(lake: Lake, name: str, step: Step, asked: TimelineVersion,
 def take_days(
     lake: Lake, asked: TimelineVersion, days: Mapping[str, Mapping[date, DayRecord]], change: str, by: str
 ) -> tuple[NamedTimeline, bool]:
-    """Put ``days`` on a version's timeline; True if it was created."""
     storage, now = lake.storage, clock.now()
     found = find_of_version(storage, now, asked.step, asked.version)
     if found is None:
@@ -91,7 +90,7 @@ def published_versions(lake: Lake, step: Step) -> dict[str, list[date]]:
 
 
 def _is_current(step: Step, version: str, published: Mapping[str, Sequence[date]]) -> InvalidRequest:
-    """Main may still have days of other versions: the hint names a plan."""
+    """Main may still have days of other versions: the hint is a plan."""
     others = [day for name, days in published.items() if name not in ("", version) for day in days]
     is_current = f"{version} is the current version of {step.name}: runs build main with it"
     if not others:
@@ -107,7 +106,7 @@ def _is_current(step: Step, version: str, published: Mapping[str, Sequence[date]
 
 
 def name_of_version(step: str, version: str) -> str:
-    """Like ``standby-fact-sales-transactions-v1``; a long name is cut, and ends in a hash."""
+    """``standby-fact-sales-transactions-v1``; a long name is cut, and ends in a hash."""
     name = f"standby-{re.sub('[^a-z0-9]+', '-', f'{step}-{version}'.lower()).strip('-')}"
     if len(name) <= LONGEST_NAME:
         return name
@@ -124,7 +123,6 @@ def _created(
 
 
 def days_to_keep(steps: Sequence[Step], asked: TimelineVersion, published: Days) -> dict[str, set[date]]:
-    """Published days of the version's step and of its readers."""
     own = {step.name: _chosen_days(step, asked, published) for step in steps_of(steps, [asked.step])}
 
     def visit(step: Step, given: set[date], readers: set[date]) -> set[date]:
@@ -149,7 +147,6 @@ def with_days_to_keep(timeline: NamedTimeline, days: Days) -> NamedTimeline:
 
 
 def version_of(timeline: NamedTimeline) -> TimelineVersion:
-    """Raises :class:`InvalidRequest` for a timeline of no version."""
     if timeline.of_version is None:
         raise InvalidRequest(
             f"{timeline.name} is not a timeline of a version.",
@@ -165,8 +162,8 @@ def keep_fresh(storage: Storage, timeline: NamedTimeline, now: datetime, *, fres
 
 
 def bring_up_to_date(lake: Lake, timeline: NamedTimeline, run: RunInfo, progress: Progress) -> TimelineBuilt:
-    """Add main's new days to a timeline of a version, and compute stale ones by it. Readers use current versions. An
-    undeclared version is noted, not built; the current one gets main's files.
+    """Add main's new days to a timeline of a version, and compute stale ones by it; readers use current versions. An
+    undeclared version is only noted.
     """
     asked, current = version_of(timeline), lake.with_current(lake.catalog.steps)
     step = next((each for each in current if each.name == asked.step), None)
@@ -205,7 +202,7 @@ def _write(lake: Lake, before: NamedTimeline, after: NamedTimeline, change: str)
 
 
 def _close_what_it_left(storage: Storage, timeline: NamedTimeline) -> None:
-    """Such a timeline may live for years, and stages every night."""
+    """It may live for years, and stages every night."""
     for table, held in timeline.days.items():
         named = {file.path for each in held for file in each.files}
         folders = {path.split("/", 2)[1] for path in named if path.startswith(f"{TIMELINES}/")}

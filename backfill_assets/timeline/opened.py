@@ -46,10 +46,8 @@ def plain_table(opened: View, table: str) -> str:
 
 
 def address_of(opened: View, table: str) -> dict[str, str] | None:
-    """Options for Spark's Delta reader: the plain Delta table of ``table``, or main at its base.
-
-    Main is used if the timeline has no days of ``table`` and main's log still has that version; None without a
-    timeline if it has not.
+    """Options for Spark's Delta reader: the plain Delta table of ``table``, or main at its base if the timeline has no
+    days of it and main's log still has that version. None if there is neither.
     """
     version = opened.versions.get(table)
     if table not in opened.over and version is not None and not _is_gone(opened.storage, table, version):
@@ -58,17 +56,13 @@ def address_of(opened: View, table: str) -> dict[str, str] | None:
 
 
 def sql_view(opened: View, table: str) -> str:
-    """Spark SQL of a view on :func:`address_of` a timeline's table."""
     options = address_of(opened, table) or {}
     listed = ", ".join(f"{name} '{_escape(value)}'" for name, value in options.items())
     return f"CREATE OR REPLACE TEMPORARY VIEW {table} USING delta OPTIONS ({listed});"
 
 
 def sql_views(opened: View, tables: Collection[str] = ()) -> dict[str, str]:
-    """Views by table; raises :class:`InvalidRequest` for a table without days.
-
-    Campaigns are refused: their timelines change while they work.
-    """
+    """Views by table; raises :class:`InvalidRequest` for a table without days, and for a campaign's timeline."""
     refuse_of_campaign(opened)
     for table in tables:
         opened.held(table)
@@ -91,7 +85,6 @@ def _timeline_of(opened: View) -> NamedTimeline:
 
 
 def _is_gone(storage: Storage, table: str, version: int) -> bool:
-    """Whether Delta's log of ``version`` was cleaned up."""
     oldest = oldest_version(storage, table)
     return oldest is None or oldest > version
 

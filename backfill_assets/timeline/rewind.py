@@ -54,7 +54,6 @@ def new_timeline(storage: Storage, name: str, by: str, now: datetime) -> NamedTi
 
 
 def copied_timeline(timeline: NamedTimeline, name: str, by: str, now: datetime) -> NamedTimeline:
-    """An independent timeline with the same files."""
     values = {"id": new_timeline_id(now), "name": name, "made_at": now, "changed_at": now, "by": by, "revision": 0}
     own = {"change": f"copied from {timeline.name}", "keep_until": None, "of_version": None}
     return timeline.model_copy(update={**values, **own})
@@ -67,7 +66,6 @@ def differing_from_main(storage: Storage, timeline: NamedTimeline) -> dict[str, 
 
 
 def days_of_same_logic(storage: Storage, timeline: NamedTimeline) -> dict[str, set[date]]:
-    """Days that were made by the same version as main's."""
     own = timeline.records
     main = View.newest(storage).records(own)
     return {
@@ -85,7 +83,7 @@ def rewound_timeline(
     storage: Storage, steps: Sequence[Step], asked: RewindRequest, moment: View, now: datetime
 ) -> NamedTimeline:
     """The timeline for ``asked``, not written yet. Raises :class:`InvalidRequest` for raw tables and if nothing
-    differs, and :class:`PublicationRefused` if files are gone, and before an adoption.
+    differs, :class:`PublicationRefused` if files are gone, and before an adoption.
     """
     _refuse_raw(steps, asked.tables)
     timeline = new_timeline(storage, asked.name, asked.by, now)
@@ -115,7 +113,7 @@ def rewound_timeline(
 
 
 def _refuse_before_adoption(tables: Iterable[str], then: DayRecords, since: DayRecords, moment: str) -> None:
-    """Earlier days of an adopted table were elsewhere: a rewind would show them as lost."""
+    """An adopted table's earlier days were elsewhere: a rewind would show them as lost."""
     for table in tables:
         adopted = (each for each in since.get(table, {}).values() if each.content and each.content.is_adopted)
         if not then.get(table) and any(adopted):
@@ -131,9 +129,9 @@ def rewound_days(
 ) -> dict[str, dict[date, DayRecord]]:
     """Days of the requested tables and of their readers, with what the timeline will hold of each. Pure.
 
-    ``then`` and ``since`` are all days at the moment and now. Requested days become as they were, and so do days that
-    read them, if computed from exactly what the timeline shows; others stay published, and are stale until it goes
-    forward, because a rewind computes nothing.
+    ``then`` and ``since`` are all days at the moment and now. Requested days become as they were, and so do their
+    readers, if computed from exactly what the timeline shows; others stay published, and are stale until it goes
+    forward.
     """
     given, shown = _asked_days(steps, asked, then, since), {table: dict(held) for table, held in since.items()}
 
@@ -157,7 +155,6 @@ def rewound_days(
 
 
 def _right_as_they_were(step: Step, days: set[date], then: DayRecords, shown: DayRecords) -> set[date]:
-    """Days that were computed from what is ``shown``, or were empty with the same inputs."""
     held = [then.get(name, {}).get(day, DayRecord(day=day)) for name in step.table_names for day in days]
     something = {each.day for each in held if each.content is not None or each.foreign}
     wrong = {each.day for each in held if each.foreign}
@@ -178,7 +175,6 @@ def _concerned(steps: Sequence[Step], asked: RewindRequest) -> list[Step]:
 def _asked_days(
     steps: Sequence[Step], asked: RewindRequest, then: DayRecords, since: DayRecords
 ) -> dict[str, set[date]]:
-    """All days that differ, or the given ones that exist or existed."""
     found = {}
     for step in steps_of(steps, asked.tables):
         for name in step.table_names:
@@ -223,9 +219,7 @@ def require_files(storage: Storage, held: DayRecords, moment: str) -> None:
 
 
 def earliest_moment(storage: Storage, table: str) -> Brought | None:
-    """The oldest publication whose state is complete, by bisection: files are reclaimed oldest first. None if none
-    is.
-    """
+    """The oldest publication whose state is complete, by bisection: files are reclaimed oldest first."""
     brought = brought_days(PublicationLog(storage).files(), [table])
     records = [*{each.publication: each for each in brought}.values()][::-1]
     low, high = 0, len(records)
@@ -242,8 +236,8 @@ _MAIN = "main"
 
 
 def timeline_based_on(storage: Storage, base: str, name: str, by: str, now: datetime) -> NamedTimeline:
-    """A timeline without own days, based on main, a publication or a time in UTC; not written yet. A timeline as
-    ``base`` is copied with its days.
+    """A timeline without own days, based on main, a publication or a time in UTC, or a copy of a timeline; not
+    written yet.
 
     Raises :class:`InvalidRequest` if ``base`` names no state, and :class:`PublicationRefused` if files are gone.
     """
@@ -269,8 +263,8 @@ def create_whole(storage: Storage, make: Callable[[], NamedTimeline]) -> NamedTi
     """Write the timeline from ``make``, whose files may be reclaimed meanwhile.
 
     Reclaiming looks at timelines before and after it logs what will go, this at the log after it wrote: one of them
-    sees the other. Raises like :func:`create_timeline`, and :class:`PublicationRefused` if files are going; then the
-    timeline is deleted again.
+    sees the other. Raises like :func:`create_timeline`; :class:`PublicationRefused` for files that are going leaves
+    no timeline.
     """
     log = PublicationLog(storage)
     before = log.head().state

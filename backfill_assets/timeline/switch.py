@@ -1,7 +1,7 @@
 """Switches a step to another version: its days on a timeline and the version come to main in one publication.
 
-What is behind is found from logs alone; no row is read and no file copied. Before publishing, main's days are kept on a
-timeline of the former version: so a switch that died can be finished, and switching back needs nothing else.
+Logs alone say what is behind; no file is copied. Main's days are first kept on a timeline of the former version: a
+switch that died can be finished, and switched back.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _brought_by(
 ) -> _Brought:
     """Compare each day of ``timeline`` with what would be computed now, and with main.
 
-    ``steps`` have their current versions; ``to_keep`` are the days that the timeline should have.
+    ``steps`` have current versions; ``to_keep``: days that it should have.
     """
     own = with_days_to_keep(timeline, to_keep)
     walk = Walk(lake, Place(timeline.id), RunInfo(""), lambda _: None)
@@ -83,10 +83,7 @@ def _brought_by(
 
 
 def days_behind(lake: Lake, timeline: NamedTimeline) -> int | None:
-    """Days that ``timeline`` does not have as its version would compute them now.
-
-    None if it is of no version, of the current one, or of an undeclared one.
-    """
+    """How many days its version would compute differently now; None for a current, undeclared or no version."""
     asked, current = timeline.of_version, lake.with_current(lake.catalog.steps)
     step = next((each for each in current if asked and each.name == asked.step), None)
     if (
@@ -102,8 +99,6 @@ def days_behind(lake: Lake, timeline: NamedTimeline) -> int | None:
 
 @dataclass
 class _Brought:
-    """Days that are ``behind`` would be computed differently now; the others can be published."""
-
     view: View
     overlay: Overlay = NOTHING_LAID
     behind: dict[str, frozenset[date]] = field(default_factory=dict)
@@ -146,7 +141,7 @@ def _is_in_main(pin: Pin, table: str, held: DayRecord) -> bool:
 
 @dataclass(frozen=True)
 class SwitchPlan:
-    """Decided on one state of main; refused if that has moved."""
+    """Decided on one state of main."""
 
     timeline: NamedTimeline
     step: Step
@@ -155,19 +150,17 @@ class SwitchPlan:
     switch: Switch
     new_days_only: bool
     changes: tuple[TableChange, ...] = ()
-    """Days that differ from main."""
     inputs: tuple[InputRead, ...] = ()
-    """What those days read from main."""
     differing: Mapping[str, int] = field(default_factory=dict)
-    """Days with other rows, by table; the rest differ by version alone."""
+    """Days with other rows; the rest differ by version alone."""
     days: Days = field(default_factory=dict)
-    """All that the timeline should have, also days that equal main's."""
+    """All that the timeline should have, also days equal to main's."""
     leaves_stale: Mapping[str, tuple[date, ...]] = field(default_factory=dict)
     """Readers of what the switch brings that are not on the timeline."""
 
 
 def plan_switch(lake: Lake, timeline: NamedTimeline, *, new_days_only: bool) -> SwitchPlan:
-    """Plan to make the version of ``timeline`` current, with its days; reads logs only.
+    """Plan to make the version of ``timeline`` current, with its days; reads logs.
 
     Raises :class:`InvalidRequest` for the current version, an undeclared one or a timeline of none, and
     :class:`PublicationRefused` for a timeline that is behind.
@@ -230,8 +223,8 @@ def _again(plan: SwitchPlan) -> str:
 def carry_out_switch(lake: Lake, plan: SwitchPlan, run: RunInfo, progress: Progress = silent) -> Published:
     """Publish days and version of ``plan`` together; keeps main's days on a timeline of the former version.
 
-    Plans again if main moves. Raises :class:`PublicationRefused`, and leaves nothing behind, if the timeline is behind
-    by then, another version is current, or main keeps moving.
+    Raises :class:`PublicationRefused`, and leaves nothing behind, if the timeline is behind, another version is
+    current, or main keeps moving.
     """
     switching = _Switching(lake, plan, run)
     try:
@@ -249,7 +242,6 @@ class _Switching:
     plan: SwitchPlan
     run: RunInfo
     made: NamedTimeline | None = None
-    """The timeline of the former version, if this switch created it."""
 
     def stage(self, *, held: bool) -> Publication:
         plan = self.plan
@@ -293,7 +285,6 @@ def _keep_former(lake: Lake, plan: SwitchPlan, run: RunInfo) -> tuple[NamedTimel
 
 
 def _held(lake: Lake, tables: Iterable[str]) -> DayRecords:
-    """As published, without withdrawn days, and with what others wrote since; a day that they emptied stays."""
     observed = observe(lake.storage, tables, lake.publisher.log)
     found = {table: records_seen(observed, table, observed.read_files) for table in observed.read_files}
     for table, days in found.items():

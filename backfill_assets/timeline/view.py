@@ -50,7 +50,6 @@ def is_of_campaign(name: str) -> bool:
 
 
 def refuse_campaign(name: str) -> None:
-    """Raise :class:`InvalidRequest` for a campaign's timeline, which only the campaign may change."""
     if is_of_campaign(name):
         raise InvalidRequest(
             f"{plan_of(name)} is a campaign: only the campaign changes it.",
@@ -94,8 +93,8 @@ def inputs_shown(
 
 
 def made_of(step: Step, contents: Mapping[date, DayContent], shown: DayRecords) -> set[date]:
-    """Days computed from exactly what is ``shown``; adopted days count too. Days of an undeclared version are tried
-    with each declared one, since the fingerprint names tables and days.
+    """Days computed from exactly what is ``shown``; adopted days too. With an undeclared version, each declared one is
+    tried: the fingerprint names tables and days.
     """
     declared = {version.name for version in step.versions}
     found = {day for day, each in contents.items() if each.is_adopted}
@@ -113,14 +112,12 @@ def filled_in_records(steps: Iterable[Step], shown: DayRecords) -> Filled:
 
 
 def tables_around(steps: Iterable[Step], tables: Collection[str]) -> set[str]:
-    """``tables``, their readers, and all inputs of both, by any version."""
     reads = {step.name: {read.table for version in step.versions for read in version.reads} for step in steps}
     around = [step for step in steps if not reads[step.name].union(step.table_names).isdisjoint(tables)]
     return {name for step in around for name in (*step.table_names, *reads[step.name])}
 
 
 def stale_days(storage: Storage, timeline: NamedTimeline, steps: Sequence[Step]) -> StaleDays:
-    """Stale days among the timeline's own and their readers."""
     around = tables_around(steps, timeline.days)
     return stale_over(steps, timeline, View.at(storage, timeline.base).records(around))
 
@@ -156,7 +153,6 @@ def _why_stale(step: Step, day: date, timeline: NamedTimeline, base: DayRecords)
 
 
 def stale_ranges(stale: StaleDays) -> list[tuple[str, list[date], str]]:
-    """Table, stale days and their common reason."""
     return [
         (table, [day for day, each in days.items() if each == why], why)
         for table, days in stale.items()
@@ -172,7 +168,6 @@ def stale_lines(timeline: NamedTimeline, stale: StaleDays) -> list[str]:
 
 
 def next_for_stale(timeline: NamedTimeline, stale: StaleDays) -> list[str]:
-    """Commands that compute stale days; the timeline's own days go forward with it."""
     own = [table for table, days in stale.items() if days.keys() & timeline.held(table).keys()]
     through = {table: days.keys() - timeline.held(table).keys() for table, days in stale.items()}
     runs = [
@@ -187,7 +182,6 @@ def next_for_stale(timeline: NamedTimeline, stale: StaleDays) -> list[str]:
 
 
 def observe_timeline(publisher: Publisher, tables: Iterable[str], name: str) -> tuple[NamedTimeline, LogView]:
-    """Raises :class:`InvalidRequest` for an unknown name."""
     found = find_place(publisher.storage, name, clock.now())
     with gc_paused():
         observed = View.of(publisher.storage, found).observed(tables)

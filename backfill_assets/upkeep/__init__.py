@@ -1,21 +1,18 @@
 """What looks after published days: finds what is wrong, repairs it, tells people; and maintains the tables.
 
-A decision is written before it is carried out, so that a process may die at any line.
-
 What is wrong? (The cause, and what helps: ``state/diagnosis``.)
 
 - ``watch``: the watchdogs read days again. ``read_days``: what they hold.
 - ``trouble``: stale days, from logs and watchdogs. ``findings``: each wrong day.
 - ``failed_checks``: what a check said. ``roots``: which findings are one incident.
-- ``stream_holds``: days that a stream's gate holds. ``beside_streams``: those that a stream follows.
+- ``stream_holds``: days that a stream's gate holds. ``beside_streams``: days left to a stream.
 
-What is done?
+What is done? A decision is written before it is carried out: a process may die at any line.
 
 - ``heal``: one look and all that follows: the way in.
-- ``repair``, ``bounds``: backfills to launch, how many, and how long after one that failed.
-- ``wanted``: the decision by day and cause.
+- ``repair``, ``bounds``: backfills to launch, and how many. ``wanted``: by day and cause.
 - ``for_people``: what no repair puts right.
-- ``incidents``, ``incident_course``, ``effect``: documents, course, what is told.
+- ``incidents``, ``incident_course``, ``effect``: documents, course, facts.
 - ``arrivals_due``: landed files that nothing ingests.
 - ``backfill_breaker``: whether a native backfill goes on; ``campaign/breaker``: a campaign.
 
@@ -29,8 +26,6 @@ What keeps tables small?
 - ``maintenance``, ``maintenance_plan``: chores.
 - ``reclaim``: deletes files past the window.
 - ``erasure``, ``find_person``: rows of a person.
-
-Others put back: ``publish/mend`` commits, ``rebuild/restore`` rows, ``rebuild/refresh`` files.
 
 >>> from decimal import Decimal
 >>> from backfill_assets.upkeep.bounds import RepairBounds, why_beyond

@@ -22,16 +22,14 @@ class Landed:
     files: Mapping[date, Sequence[str]] = field(default_factory=dict)
     taken_in: Collection[str] = ()
     given_back: Collection[str] = ()
-    """Files whose ingest was rolled back: only a person may ingest them again."""
+    """Their ingest was rolled back: only a person may ingest them again."""
     published: bool = False
     targeted: bool = False
     """A backfill or run was requested, with any outcome."""
     restored: str = ""
-    """The last restore of lost raw files: an ingest that failed before it may work now."""
     settled: bool = True
-    """No file landed since the last look: no delivery is cut in two."""
+    """No file landed since the last look: a delivery is whole."""
     begins: date = date.min
-    """First day of results. Files before it and before the first ingested day do not wait."""
 
     @property
     def raw(self) -> str:
@@ -48,8 +46,6 @@ class Landed:
 
 @dataclass(frozen=True)
 class Arrival:
-    """One backfill; the same files give the same ``id``."""
-
     id: str
     title: str
     days: Mapping[str, tuple[date, ...]]
@@ -62,7 +58,7 @@ class Due:
 
 
 def arrivals_due(chains: Iterable[Sequence[Landed]], busy: Mapping[str, str], launched: Collection[str] = ()) -> Due:
-    """Datasets of a chain begin together. A late file is tried once, and once more after each restore of its table."""
+    """Datasets of a chain begin together. A late file is tried once, then once after each restore of its table."""
     launch: list[Arrival] = []
     waiting: list[str] = []
     for chain in chains:
@@ -105,7 +101,6 @@ def _through(landed: Landed) -> dict[str, tuple[date, ...]]:
 @dataclass(frozen=True)
 class _Pending:
     late: Mapping[date, Sequence[str]] = field(default_factory=dict)
-    """No run looks at these days again."""
     given_back: Mapping[date, Sequence[str]] = field(default_factory=dict)
     """All waiting files of such a day: a run ingests whole days."""
     earlier: Mapping[date, Sequence[str]] = field(default_factory=dict)
@@ -113,7 +108,7 @@ class _Pending:
 
 
 def _pending(landed: Landed) -> _Pending:
-    """A day without ingested files is late once a later day was ingested: the daily job builds each day once."""
+    """A day without ingested files is late once a later day was ingested."""
     if not landed.published:
         return _Pending()
     taken, given_back = set(landed.taken_in), set(landed.given_back)
@@ -136,18 +131,16 @@ def _pending(landed: Landed) -> _Pending:
 
 
 def left_to_daily_job(landed: Landed) -> Mapping[date, Sequence[str]]:
-    """Files of days after the last ingested one: nothing builds them while the daily job is off."""
     return _pending(landed).newest
 
 
 def waiting_files(landed: Landed, *, daily_job: bool = True) -> list[str]:
-    """One line for each kind; ``daily_job=False`` omits files left to it."""
+    """One line for each kind of waiting files, of those left to the daily job too if ``daily_job``."""
     pending = _pending(landed)
     return _left_alone(landed, pending if daily_job else replace(pending, newest={}))
 
 
 def _late(landed: Landed, pending: _Pending) -> Arrival | None:
-    """A whole day waits until its files have stopped arriving."""
     begun = {landed.arrival_day(path) for path in landed.taken_in}
     late = {day: files for day, files in pending.late.items() if landed.settled or day in begun}
     if not late:

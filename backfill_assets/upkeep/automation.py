@@ -1,7 +1,7 @@
-"""The health of sensors, independent of the sensor ``repairs``.
+"""The health of sensors, told without the sensor ``repairs``.
 
-A document is written when a sensor begins or ceases to fail, else once a minute. The second failure in a row opens an
-incident, the next success closes it.
+The second failure in a row opens an incident, the next success closes it. A document is written when failing begins
+or ends, else once a minute.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ class SensorTicks(Record):
     sensor: str
     every_seconds: int
     ended: datetime | None = None
-    """Last success, to a minute."""
     failed: int = 0
     error: str = ""
     next_step: str = ""
@@ -94,7 +93,7 @@ class SensorBook:
         self._ticks.replace(sensor, before.after_end(now))
 
     def note_failure(self, sensor: str, every_seconds: int, now: datetime, error: str, next_step: str) -> bool:
-        """Whether this failure is to be told now. What a person closed is not told again before a success."""
+        """Whether to tell this failure now: once, also if a person closed it, until the next success."""
         after = self._of(sensor, every_seconds).after_failure(error, next_step)
         if is_new := after.is_failing and not after.incident:
             opened = next(iter(self._open(sensor)), None) or self._opened(after, now)
@@ -117,7 +116,6 @@ class SensorBook:
         return [each for each in found if (each.table, each.cause) == (sensor, Cause.AUTOMATION)]
 
     def _opened(self, ticks: SensorTicks, now: datetime) -> Incident:
-        """Written before it is told."""
         book, today, words = IncidentBook(self.storage), now.date(), ticks.trouble(now)
         found = diagnose({Cause.AUTOMATION: words})
         new = Incident(

@@ -1,7 +1,4 @@
-"""Whether a native backfill or repair goes on: its runs against its limits. Pure.
-
-Seen are only runs' ends: a day that gates hold back is a failed run.
-"""
+"""Whether a native backfill or repair goes on, by the ends of its runs and its limits. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +15,6 @@ RunOutcome = Literal["succeeded", "failed", "under way", "canceled"]
 _FEWEST = 3
 """Fewest failures for a rate, fewest successes for a median."""
 _LONG_SECONDS = 600
-"""Shorter runs are never slow."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +32,7 @@ def judge_backfill(
 ) -> list[Exceeded]:
     """Exceeded limits, then warnings of budgets 80 % spent.
 
-    ``attempts`` are oldest first: a run's newest gives its outcome, all cost.
+    ``attempts`` are oldest first: a run's newest gives its outcome, all of them the cost.
     """
     newest = list({each.of: each for each in attempts}.values())
     failed, succeeded = ([each for each in newest if each.outcome == how] for how in ("failed", "succeeded"))

@@ -12,15 +12,14 @@ from backfill_assets.text import format_ranges
 from backfill_assets.upkeep.trouble import RepairContext, StaleDay
 
 LEFT_FOR = timedelta(minutes=10)
-"""A stream follows within seconds; what is stale longer is repaired."""
 _MOST_RANGES = 4
 
 
 def left_to_streams(seen: RepairContext, stale: Sequence[StaleDay]) -> list[StaleDay]:
     """Days that are stale only because a running stream has just brought rows.
 
-    A day of a table that no stream follows changes with every batch: it is repaired only after :data:`LEFT_FOR`. A day
-    that a gate holds back from the stream waits for a person.
+    A table that no stream follows changes with every batch: its days are repaired only after :data:`LEFT_FOR`. A day
+    that a gate holds back waits for a person.
     """
     behind = tables_behind_streams(seen) if seen.streams.tables else frozenset()
     free = (each for each in stale if each.table in behind and not seen.held_by_stream(each.key))
@@ -28,7 +27,6 @@ def left_to_streams(seen: RepairContext, stale: Sequence[StaleDay]) -> list[Stal
 
 
 def tables_behind_streams(seen: RepairContext) -> frozenset[str]:
-    """Raw tables with a running stream, and every table downstream."""
     behind = set(seen.streams.tables)
     for step in seen.steps:
         if any(read.table in behind for version in step.versions for read in version.reads):

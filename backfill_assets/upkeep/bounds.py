@@ -24,14 +24,13 @@ class RepairBounds(BaseModel):
     core_seconds: Decimal | None = Field(default=None, ge=0)
     """Budget of all repairs in 24 hours."""
     money: Decimal | None = Field(default=None, ge=0)
-    """Budget of all repairs in 24 hours, by the price of a core hour."""
+    """Budget of 24 hours, by the price of a core hour."""
     attempts: PositiveInt = 3
     pause: float = Field(default=60, ge=0)
     """Seconds before the second attempt; each later pause is five times as long."""
     settle: float = Field(default=60, ge=0)
-    """Seconds without new late rows before a repair; ten times as long at most."""
+    """Seconds without new late rows before a repair, at most ten times as long."""
     confidence: Decimal = Field(default=Decimal("0.5"), ge=0, le=1)
-    """A less certain diagnosis goes to a person."""
 
     @classmethod
     def parse(cls, text: str) -> RepairBounds:
@@ -55,8 +54,6 @@ DEFAULT_BOUNDS = RepairBounds()
 
 @dataclass(frozen=True)
 class Spending:
-    """``lately``: estimated core seconds of repairs in 24 hours."""
-
     lately: Decimal = Decimal(0)
     cores: int = 1
     core_hour_price: Decimal | None = None
@@ -66,8 +63,9 @@ NOTHING_SPENT = Spending()
 
 
 def why_beyond(bounds: RepairBounds, days: int, needs: Decimal, lately: Decimal, price: Decimal | None) -> str:
-    """The bound that a repair would break, in words, or empty. ``needs``: its estimated core seconds; ``lately``: those
-    of 24 hours; ``price``: of a core hour.
+    """The bound that a repair would break, in words, or empty.
+
+    ``needs`` and ``lately`` (24 hours) are estimated core seconds; ``price`` is that of a core hour.
     """
     rate = None if price is None else price / _SECONDS_AN_HOUR
     found: Sequence[tuple[bool, str]] = [
@@ -81,7 +79,7 @@ def why_beyond(bounds: RepairBounds, days: int, needs: Decimal, lately: Decimal,
 def _budget(
     name: str, most: Decimal | None, needed: Decimal | None, spent: Decimal | None
 ) -> Sequence[tuple[bool, str]]:
-    """A budget in money cannot be kept without a price: every repair is beyond it."""
+    """Without a price, every repair is beyond a budget in money."""
     if most is None:
         return ()
     if needed is None or spent is None:

@@ -1,6 +1,6 @@
 """The facts of an incident: since when, how much, which reports, whose, who wrote, what is done. Pure.
 
-Rows and money are the difference from what was published, or else what the days hold.
+Rows and money are the difference from what was published, if known.
 """
 
 from __future__ import annotations
@@ -32,12 +32,9 @@ _BY_A_RUN = (Cause.FAILED_RUN, Cause.HELD_BACK)
 
 @dataclass(frozen=True)
 class ReadDay:
-    """Read from main; declared totals by column."""
-
     rows: int | None = 0
     totals: Mapping[str, Decimal] = field(default_factory=dict)
     content: str = ""
-    """Prefix of its logical fingerprint; empty for rows that no publication has."""
     problem: str = ""
 
     def __str__(self) -> str:
@@ -57,23 +54,20 @@ class Surroundings:
     content: Callable[[TableDay], DayContent | None]
     held: Callable[[TableDay], ReadDay]
     commits: Callable[[str, Collection[date]], Sequence[ForeignCommit]] = lambda *_: ()
-    """Foreign writes since the days' publications, newest first."""
     disagreements: Callable[[TableDay], Sequence[Disagreement]] = lambda _: ()
     run_of: Callable[[TableDay], str] = lambda _: ""
-    """The run that failed before the day's gates, or was held back by them."""
     held_back: Callable[[TableDay], HeldByStream | None] = lambda _: None
 
 
 @dataclass(frozen=True)
 class Addresses:
     ui: str = ""
-    """Dagster's UI, for links; stored facts have relative ones."""
     plan_page: Callable[[str], str] = lambda _: ""
     owners: Callable[[str], Sequence[str]] = lambda _: ()
     difference: Callable[[str], str] = lambda _: ""
 
     def told(self, notice: Notice) -> Notice:
-        """``notice`` with absolute links or, without ``ui``, without any."""
+        """Makes links absolute or, without ``ui``, leaves them out."""
         wanted = (each for each in notice.facts if self.ui or each.label != PAGE)
         links = {each: f"{self.ui}{each.link}" if self.ui and each.link else "" for each in wanted}
         facts = tuple(each.model_copy(update={"link": link}) for each, link in links.items())
@@ -84,7 +78,6 @@ NO_ADDRESSES = Addresses()
 
 
 def facts_of(incident: Incident, around: Surroundings, at: Addresses) -> tuple[Detail, ...]:
-    """They stay until other days or another cause appear; :func:`standing_facts` change at each look."""
     commits = around.commits(incident.table, incident.days) if incident.cause in FOREIGN else ()
     below = _days_below(incident, around)
     sums = list(dict.fromkeys(map(str, _disagreements(incident, around))))
@@ -223,7 +216,7 @@ def _period(around: Surroundings, table: str) -> str:
 
 
 def in_words(rows: int, totals: Mapping[str, Decimal]) -> str:
-    """``3,971 rows, amount 12,345.67 EUR``: with the total that is money, otherwise the first."""
+    """``3,971 rows, amount 12,345.67 EUR``, with the total that is money or else the first."""
     name = first_total(totals)
     return ", ".join([format_count(rows, "row"), *([total_in_words(name, totals[name])] if name else [])])
 
@@ -246,7 +239,6 @@ def _totals(content: DayContent) -> dict[str, Decimal]:
 
 
 def published_day(content: DayContent) -> ReadDay:
-    """Only for a day whose files are as published."""
     return ReadDay(content.rows, _totals(content), content.logical[:8])
 
 
@@ -298,6 +290,5 @@ def _moment(at: datetime) -> str:
 
 
 def _some(texts: Sequence[str], most: int) -> str:
-    """Joined by semicolons: the texts have commas."""
     more = f"; and {len(texts) - most} more" if len(texts) > most else ""
     return "; ".join(texts[:most]) + more

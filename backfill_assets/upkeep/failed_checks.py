@@ -19,7 +19,6 @@ class Disagreement:
     observed: str
 
     def __str__(self) -> str:
-        """With the difference if each side names exactly one number."""
         by = _apart(self.expected, self.observed)
         return f"{self.rule}: expected {self.expected}, observed {self.observed}{f' ({by})' if by else ''}"
 
@@ -34,7 +33,7 @@ def _apart(expected: str, observed: str) -> str:
 
 @dataclass(frozen=True)
 class FailedWatch:
-    """A failure says nothing of later publications."""
+    """A failed watchdog; it says nothing of later publications."""
 
     table: str
     day: date
@@ -44,7 +43,6 @@ class FailedWatch:
     lost: bool = False
     disagreements: tuple[Disagreement, ...] = ()
     beside: str = ""
-    """A digest of what its sums were compared with; empty if unknown."""
 
     @property
     def holds_others(self) -> bool:
@@ -52,13 +50,13 @@ class FailedWatch:
 
     @property
     def differs(self) -> bool:
-        """The day is not as published: worse than a sum that disagrees."""
+        """Whether the day is not as published, which is worse than a sum that disagrees."""
         return self.lost or self.holds_others
 
 
 @dataclass(frozen=True)
 class NotRun:
-    """The run of a day ended before its gates were judged; ``held_back``: because of a gate of another day or table."""
+    """The day's run ended before its gates were judged; ``held_back``: because of a gate of another day or table."""
 
     run: str
     held_back: bool = False
@@ -68,7 +66,6 @@ class NotRun:
 class HeldByGates:
     words: str
     made_of: str = ""
-    """The held-back build's input fingerprint, or empty."""
     run: str = ""
 
 
@@ -78,12 +75,9 @@ class HeldByStream:
 
     words: str
     events: int
-    """In raw and in no table downstream."""
     since: datetime
     release: str = ""
-    """A command that publishes the day all the same, or empty."""
     shown_by: str = ""
-    """A command that shows rejected rows, or empty."""
     run: str = ""
     evidence: str = ""
-    """Does not change when more events come."""
+    """Stays when more events come."""

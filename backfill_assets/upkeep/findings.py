@@ -1,6 +1,6 @@
-"""What is wrong with each day at one look, and where the day lies in the lineage. Pure.
+"""What is wrong with each day at one look, and its place in the lineage. Pure.
 
-A finding is a day of a table with its gravest cause; days that differ in figures only have one fault.
+A finding is a day of a table with its gravest cause.
 """
 
 from __future__ import annotations
@@ -23,9 +23,7 @@ from backfill_assets.upkeep.trouble import RepairContext, StaleDay, digest
 PENDING = frozenset({Cause.CORRECTED, Cause.LATE, Cause.REFERENCE, Cause.INPUT, Cause.MISSING, Cause.FAILED_RUN})
 """Causes that are repaired as soon as inputs allow."""
 FOLLOWING = frozenset({Cause.UNUSUAL, Cause.DISAGREES, Cause.HELD_BACK})
-"""What a wrong day causes downstream."""
 _DECIDED = frozenset({Cause.ROLLED_BACK, Cause.CLOSED})
-"""A person wants the day as it is."""
 SUSPECTED = frozenset({Cause.INCOMPLETE, Cause.OVERDUE, Cause.DRIFT, Cause.UNUSUAL})
 _FAMILIES: tuple[frozenset[Cause], ...] = (
     SUSPECTED,
@@ -65,7 +63,6 @@ class WrongDay:
     further: tuple[str, ...] = ()
     accepted: bool = False
     outdated: bool = False
-    """Said of rows that main no longer holds."""
     growing: bool = False
     run: str = ""
 
@@ -83,7 +80,6 @@ class WrongDay:
 
     @property
     def silent(self) -> bool:
-        """Decided by a person, or not known to be a fault."""
         return self.accepted or self.outdated or self.growing or self.cause in _DECIDED
 
     @property
@@ -106,7 +102,7 @@ _DRIFTED = re.compile(r"(?P<field>[^;]*? is (?:not declared|missing|of another t
 
 
 def saying(words: str) -> str:
-    """``words`` without figures, days and examples; a figure keeps its side of the limit."""
+    """``words`` without figures, days and examples: days that differ in these have one fault."""
     plain = _DRIFTED.sub(r"\g<field>", _ASIDE.sub("", _NEXT_STEP.sub("", words)))
     plain = _COMPARED.sub(lambda found: f"observed {_sides(found['expected'], found['observed'])}", plain)
     return _FIGURE.sub("#", _DATES.sub("", plain)).strip()
@@ -135,7 +131,7 @@ def _numbers(words: str) -> list[float]:
 
 @dataclass(frozen=True)
 class Lineage:
-    """What a day reads or is compared with, in its published version. A place is a step and a day."""
+    """What a day reads or is compared with, in its published version; a place is a step and a day."""
 
     seen: RepairContext
 
@@ -164,7 +160,7 @@ class Lineage:
             yield from (TableDay(source.name, source.cadence.start(day)) for day in days)
 
     def above(self, key: TableDay, places: Collection[TableDay]) -> list[TableDay]:
-        """The ``places`` upstream of ``key`` at any distance, earliest tables first."""
+        """The ``places`` upstream of ``key``, earliest tables first."""
         found, met, ahead = [], set[TableDay](), [self.place(key)]
         while ahead:
             for place in self.read(ahead.pop()):
@@ -176,7 +172,6 @@ class Lineage:
         return sorted(found, key=lambda each: (self.order(each.table), each.day))
 
     def is_beside(self, table: str, day: date, days: Iterable[date]) -> bool:
-        """Is ``day`` among ``days`` or next to one, in periods of the table?"""
         cadence = self.seen.step_of[table].cadence
         own = cadence.period(day)
         near = {cadence.start(date.fromordinal(n)) for n in (own.first.toordinal() - 1, own.last.toordinal() + 1)}
@@ -187,7 +182,6 @@ class Lineage:
 
 
 def findings_of(seen: RepairContext, wrong: Iterable[StaleDay]) -> tuple[WrongDay, ...]:
-    """In build order; suspicions last within a table."""
     lineage = Lineage(seen)
     found = [*_of_stale_days(seen, lineage, wrong), *_of_suspicions(seen, lineage)]
     order = list(Cause)
@@ -252,14 +246,13 @@ def suspicions_of(seen: RepairContext) -> dict[TableDay, tuple[Diagnosis, tuple[
 
 
 def evidence_of(lineage: Lineage, key: TableDay, cause: Cause, more: Sequence[str]) -> str:
-    """A digest of the day's content, its inputs and the failed checks; compaction does not change it."""
+    """A digest of the day's content, its inputs and the failed checks; compaction keeps it."""
     read = [] if is_one_fault(cause, Cause.UNUSUAL) else sorted(set(lineage.read(key)))
     made_of = [(place.table, str(place.day), _logical(lineage.seen, place)) for place in read]
     return digest([cause.value, content_of(lineage, key), made_of, list(more)], 12)
 
 
 def content_of(lineage: Lineage, key: TableDay) -> str:
-    """A digest over all tables of the day's step."""
     tables = lineage.seen.step_of[key.table].table_names
     return digest([str(key.day), [_logical(lineage.seen, TableDay(name, key.day)) for name in tables]], 12)
 
@@ -269,12 +262,11 @@ def _logical(seen: RepairContext, key: TableDay) -> str:
 
 
 def fault_evidence(diagnosis: Diagnosis, said: str) -> str:
-    """A digest of an incident's words, whatever its days."""
     return digest([diagnosis.cause.value, diagnosis.severity, said], 12)
 
 
 def is_first_build(seen: RepairContext, stale: StaleDay) -> bool:
-    """Is nothing published before the day, or nothing after it? A table that grows at its ends has lost nothing."""
+    """Whether nothing is published before the day, or nothing after it: a table that grows has lost nothing."""
     if seen.incidents.get(stale.key):
         return False
     there = seen.published.get(seen.step_of[stale.table].name, ())
@@ -282,7 +274,7 @@ def is_first_build(seen: RepairContext, stale: StaleDay) -> bool:
 
 
 def is_accepted(closings: Iterable[Closing], key: TableDay, found: Diagnosis, said: str, evidence: str) -> bool:
-    """Has a person closed this? Drift of the same fields stays accepted on later days."""
+    """Whether a person has closed this; drift of the same fields stays accepted on later days."""
     return any(
         _was_seen(each, key, found, said, evidence)
         if each.evidence

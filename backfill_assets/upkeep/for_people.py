@@ -26,9 +26,7 @@ class ManualAction:
     why: str
     next_step: str
     diagnosis: Diagnosis | None = None
-    """None: nothing is wrong, a person chooses."""
     too_large: bool = False
-    """A plan can wait for approval."""
     plan: DayRange | None = None
 
     def __str__(self) -> str:
@@ -40,7 +38,7 @@ def first_ranges(days: Iterable[date]) -> str:
 
 
 def left_to_plans(seen: RepairContext, actions: Iterable[ManualAction]) -> tuple[list[ManualAction], list[str]]:
-    """``actions`` without days that a plan is rebuilding, which are only named: a person would do its work twice."""
+    """``actions`` without days that a plan is rebuilding, and these in words."""
     people: list[ManualAction] = []
     waiting: list[str] = []
     for action in actions:
@@ -81,7 +79,6 @@ _NEXT_STEPS: Mapping[Cause, str] = {
 
 
 def of_unreadable(seen: RepairContext) -> Iterator[ManualAction]:
-    """Unreadable tables with all days that the log knows of them; not those that were given back."""
     for table, each in sorted(seen.observed.unreadable.items()):
         if each.kind is GivenBack:
             continue
@@ -92,7 +89,7 @@ def of_unreadable(seen: RepairContext) -> Iterator[ManualAction]:
 
 
 def by_diagnosis(wrong: Iterable[StaleDay]) -> Iterator[tuple[Diagnosis, list[StaleDay]]]:
-    """Groups of days with the same table, cause and saying, with the diagnosis of the earliest."""
+    """Groups of days with the same table, cause and saying, each with its earliest day's diagnosis."""
     groups: dict[tuple[str, Cause, str], list[StaleDay]] = {}
     for each in sorted(wrong, key=lambda each: each.day):
         groups.setdefault((each.table, each.cause, saying(each.diagnosis.words)), []).append(each)
@@ -116,9 +113,7 @@ def by_diagnoses(seen: RepairContext, wrong: Iterable[StaleDay]) -> Iterator[Man
 
 
 def _held_back(seen: RepairContext, table: str, days: Sequence[date], words: str) -> tuple[str, str]:
-    """An equal build fails equal gates. While a stream's saying is the same, its words stay as first told: events grow
-    by the second.
-    """
+    """An equal build fails equal gates. Of a stream, the words stay as first told: events grow by the second."""
     again = f"put the source or the logic right, then {run_downstream(seen.step_of[table], days)}"
     keys = [TableDay(table, day) for day in days]
     held = [hold for key in keys if (hold := seen.held_by_stream(key))]
@@ -142,7 +137,6 @@ def after_most_attempts(seen: RepairContext, wrong: Iterable[StaleDay]) -> Itera
 
 
 def of_suspicions(seen: RepairContext, found: Iterable[WrongDay]) -> Iterator[ManualAction]:
-    """Only the earliest wrong table of a day is told."""
     stale, wrong = set[TableDay](), set[TableDay]()
     groups: dict[tuple[str, Cause, str], list[WrongDay]] = {}
     for each in found:
@@ -173,7 +167,6 @@ def after_partitions(troubles: Iterable[StaleDay]) -> Iterator[str]:
 
 
 def before_partitions(seen: RepairContext, troubles: Iterable[StaleDay]) -> Iterator[ManualAction]:
-    """Days before the first partition that no result looks back to."""
     why = "earlier than the first partition and than what it looks back to, so no backfill builds it"
     for table, days in by_table(each.key for each in troubles).items():
         next_step = "look at its rows (backfill show); if they are right: " + run_downstream(seen.step_of[table], days)
@@ -181,7 +174,6 @@ def before_partitions(seen: RepairContext, troubles: Iterable[StaleDay]) -> Iter
 
 
 def _of_gone_versions(seen: RepairContext, troubles: Sequence[StaleDay], diagnosis: Diagnosis) -> list[ManualAction]:
-    """The logic of these days is gone, and the current one would change them."""
     by_version: dict[tuple[str, Cause, str, str], list[date]] = {}
     for trouble in troubles:
         plan = seen.rebuilt_by.get(trouble.key, "")
@@ -209,9 +201,7 @@ def _gone(version: str) -> str:
 
 
 def _to_plan(seen: RepairContext, action: ManualAction) -> ManualAction:
-    """Adds a plan from the first day, as far as no other day would be rebuilt; plans leave days of the current
-    version.
-    """
+    """Adds a plan from the first day, if it would rebuild no other day; plans leave days of the current version."""
     step = seen.step_of[action.table]
     first, *others = action.days
     last = first
@@ -227,13 +217,12 @@ def _to_plan(seen: RepairContext, action: ManualAction) -> ManualAction:
 
 
 def run_downstream(step: Step, days: Iterable[date]) -> str:
-    """Names separate ranges: one over a gap would build the gap too."""
+    """A command by separate ranges: one over a gap would build the gap too."""
     covered = (each for day in days for each in step.cadence.period(day))
     return f"backfill run {step.name}+ {days_options(covered, _MOST_RANGES)}"
 
 
 def of_edited_logic(seen: RepairContext, wrong: Iterable[StaleDay]) -> Iterator[ManualAction]:
-    """Only a person knows which logic is right. Days to repair are told by :func:`by_diagnoses`."""
     stale = {each.key for each in wrong}
     for each in seen.edited:
         if days := tuple(day for day in each.days if all(TableDay(name, day) not in stale for name in each.tables)):

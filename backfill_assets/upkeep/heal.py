@@ -1,6 +1,6 @@
-"""One look at what is wrong, and everything that follows: launch, prove, tell. A process may die at any line.
+"""One look at what is wrong, and everything that follows: launch, prove, tell.
 
-A decision is written, then carried out at each look until the document says that it is done, under one id: each
+A decision is written, then carried out at each look, under one id, until its document says that it is done: each
 backfill, proof and notice exists once.
 """
 
@@ -82,9 +82,7 @@ class Healed:
 def heal(
     storage: Storage, hands: Hands, now: datetime, at: Addresses = NO_ADDRESSES, left_out: Collection[str] = ()
 ) -> Healed:
-    """Asks for ended backfills before it looks, so that it sees what they published. Incidents of ``left_out`` tables
-    stay untouched.
-    """
+    """Asks for ended backfills first, to see what they published. Incidents of ``left_out`` tables stay."""
     book = IncidentBook(storage)
     known = [each for each in book.open() if each.cause is not Cause.AUTOMATION]  # the sensor that fails has those
     known = [each for each in known if each.table not in left_out]
@@ -188,7 +186,6 @@ def _with_plan(incident: Incident, decision: RepairDecision, hands: Hands, now: 
 
 
 def tell(storage: Storage, incident: Incident, at: Addresses = NO_ADDRESSES) -> Incident:
-    """Announces each stage once, however often it is called."""
     stages = list(stages_to_tell(incident))
     for stage in stages:
         record(PublicationLog(storage), incident, stage)

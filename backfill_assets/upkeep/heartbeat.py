@@ -16,8 +16,9 @@ _TIMEOUT_SECONDS = 5.0
 
 
 def beat(storage: Storage, address: str, now: datetime) -> bool:
-    """Calls ``address`` at most once a minute across processes; False if it was called. Raises :class:`NotDelivered`
-    with the host alone: an address may be secret.
+    """Calls ``address`` at most once a minute across processes; False if called.
+
+    Raises :class:`NotDelivered` with the host alone: an address may be secret.
     """
     beats = Documents(storage, "_sensors/heartbeat", datetime)
     minute = f"{now:%Y%m%dT%H%M}"

@@ -1,7 +1,6 @@
 """How incidents go on: opened, joined, repaired, proven, given up, closed. Pure.
 
-After a backfill the failed check is made again: by the log for late rows and changed inputs, by the watchdog for files
-and content.
+After a backfill, the log proves late rows and changed inputs, the watchdog files and content.
 """
 
 from __future__ import annotations
@@ -38,7 +37,6 @@ class Progress:
     ended: Mapping[str, str] = field(default_factory=dict)
     proofs: Mapping[TableDay, bool] = field(default_factory=dict)
     withdrawn: Collection[TableDay] = ()
-    """No watchdog reads what is not published."""
     closings: Mapping[str, Closing] = field(default_factory=dict)
     acknowledgements: Mapping[str, Acknowledgement] = field(default_factory=dict)
     figures: Callable[[TableDay], str] = str
@@ -47,13 +45,12 @@ class Progress:
 
 
 def proven(known: Sequence[Incident], seen: Progress) -> list[Incident]:
-    """``known`` with ended attempts and the watchdog's verdicts: call it before the decision."""
     return [_read_again(_ended(each, seen), seen) for each in known]
 
 
 def advance(known: Sequence[Incident], decision: RepairDecision, seen: Progress) -> list[Incident]:
-    """All incidents after ``decision``; ``known`` are open ones from :func:`proven`. Those of undecided tables change
-    only by a person.
+    """All incidents after ``decision``; ``known`` are open ones from :func:`proven`. Only a person changes those of
+    undecided tables.
     """
     broken = [each for each in known if each.cause is Cause.UNREADABLE]
     kept = [each for each in known if each.table in decision.undecided and each not in broken]
@@ -100,9 +97,7 @@ def _of_root(
 
 
 def _of_unreadable(known: Sequence[Incident], decision: RepairDecision, seen: Progress) -> Iterator[Incident]:
-    """An unreadable table has one incident, closed once it can be read. What a person closed stays so on the same
-    evidence.
-    """
+    """One incident, closed once the table can be read. If a person closed it, equal evidence opens none."""
     actions = {each.table: each for each in decision.unreadable}
     for each in (_closed_by_person(each, seen) for each in known):
         action = actions.pop(each.table, None)
@@ -328,7 +323,6 @@ def _read_again(incident: Incident, seen: Progress) -> Incident:
 
 
 def _proven(incident: Incident, decision: RepairDecision, seen: Progress) -> Incident:
-    """The last attempt failed if its days are as before."""
     if incident.closed or incident.state != "proving" or incident.under_way:
         return incident
     wrong = {each.day: each.evidence for each in decision.stale if each.table == incident.table}
@@ -349,7 +343,7 @@ def _with_proof(incident: Incident, failed: int, seen: Progress) -> Incident:
 def _ended_without_days(
     root: Root, incident: Incident, decision: RepairDecision, seen: Progress, ids: Mapping[Root, str]
 ) -> Incident:
-    """Closed with the reason; kept if its days belong to another fault that has no incident."""
+    """It stays if its days belong to another fault without an incident."""
     others = [other for other, _ in moved_to(root)]
     names = sorted({ids[other] for other in others if other in ids})
     if names:
@@ -378,7 +372,6 @@ def _right_again(incident: Incident) -> str:
 
 
 def _waiting_for_followers(incident: Incident, root: Root, seen: Progress) -> Incident | None:
-    """What followed was judged while days were wrong: it has an hour."""
     if not any(each.cause in FOLLOWING and not each.silent for each in root.follows):
         return None
     if incident.right_since is None:
@@ -396,13 +389,12 @@ def _closed(incident: Incident, outcome: str, seen: Progress) -> Incident:
 
 
 def launches(incidents: Sequence[Incident]) -> Iterator[RepairAttempt]:
-    """Attempts that have not ended, each once."""
     attempts = (each for incident in incidents for each in (*incident.attempts, *incident.following))
     yield from {each.id: each for each in attempts if each.ended is None}.values()
 
 
 def proofs_to_ask(incidents: Sequence[Incident]) -> dict[str, dict[str, tuple[date, ...]]]:
-    """Days for the watchdog to read, by attempt or incident, and table; also days downstream on which it disagreed."""
+    """Days for the watchdog to read, by attempt or incident, and table; with days downstream on which it disagreed."""
     found: dict[str, dict[str, tuple[date, ...]]] = {}
     for each in incidents:
         last = each.attempts[-1] if each.attempts and each.cause in PROVEN_BY_WATCHDOG else None

@@ -1,7 +1,6 @@
 """Incidents: what went wrong with days of a table, what was tried, how it ended. One document each.
 
-The document is written before anything is launched or told, which is repeated under the same id until it says so: a
-process may die at any moment.
+It is written before anything is launched or told; both are repeated under the same id until it says so.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ Proof = Literal["", "passed", "failed"]
 
 
 class RepairAttempt(Record):
-    """A backfill or restore of raw, with all to launch it again."""
+    """A backfill or restore of raw, with all that launches it again."""
 
     id: str
     at: datetime
@@ -40,7 +39,6 @@ class RepairAttempt(Record):
     force: bool = False
     restores: bool = False
     evidence: Mapping[date, str] = Field(default_factory=dict)
-    """Each day's state before."""
     core_seconds: Decimal = Decimal(0)
     ended: datetime | None = None
     proof: Proof = ""
@@ -52,12 +50,12 @@ class Happened(Record):
 
 
 class Acknowledgement(Record):
-    """A person looks after an incident. A file of its own: only the sensor writes incidents."""
+    """A person looks after an incident. It has its own file: only the sensor writes incidents."""
 
     by: str
     at: datetime
     until: datetime | None = None
-    """None: as long as the evidence is the same."""
+    """By default as long as the evidence stays."""
     reason: str = ""
     evidence: str = ""
 
@@ -74,14 +72,12 @@ class Incident(Record):
     days: tuple[date, ...]
     words: str
     next_step: str = ""
-    """For a person; empty if none is needed."""
     state: State = "waiting"
     opened: datetime
     attempts: tuple[RepairAttempt, ...] = ()
     plan: str = ""
-    """Waits for approval: a repair beyond its bounds."""
+    """A repair beyond its bounds, which waits for approval."""
     left_to: str = ""
-    """The plan, or other days' repair, that rebuilds its days."""
     before: Mapping[date, str] = Field(default_factory=dict)
     after: Mapping[date, str] = Field(default_factory=dict)
     told: tuple[str, ...] = ()
@@ -89,25 +85,20 @@ class Incident(Record):
     outcome: str = ""
     history: tuple[Happened, ...] = ()
     follows: Mapping[str, tuple[date, ...]] = Field(default_factory=dict)
-    """Days downstream that are wrong because of it, by table."""
     evidence: str = ""
-    """A digest of what was seen: a person's decision holds until it changes."""
     acknowledged: Acknowledgement | None = None
     disagreed: Mapping[str, tuple[date, ...]] = Field(default_factory=dict)
-    """Days of ``follows`` on which the watchdog disagreed: it reads them again."""
+    """Days of ``follows`` on which the watchdog disagreed and that it reads again."""
     seen: Mapping[str, Mapping[date, str]] = Field(default_factory=dict)
-    """Evidence of each wrong day, its own and those that follow."""
     said: Mapping[date, str] = Field(default_factory=dict)
     saying: str = ""
     explained: tuple[str, ...] = ()
-    """Contents and sayings of its days, as one led to the other: anything else is another fault."""
+    """Contents and sayings of its days, as one led to the other; anything else is another fault."""
     further: tuple[str, ...] = ()
     following: tuple[RepairAttempt, ...] = ()
     """Backfills of sound days that were not built because of it."""
     right_since: datetime | None = None
-    """Set while its own days are right and what followed is judged again."""
     again: int = 0
-    """How often it is told again after an acknowledgement has ended."""
     facts: tuple[Detail, ...] = ()
 
     @property
@@ -126,12 +117,12 @@ class Incident(Record):
         return [each for each in (*own, *self.following) if key.day in each.evidence]
 
     def tries(self, key: TableDay, evidence: str) -> int:
-        """Attempts that left the day in the state ``evidence``, or after which its check failed again."""
+        """Attempts that left the day in the state ``evidence``, or whose check failed again."""
         return sum(each.proof == "failed" or each.evidence[key.day] == evidence for each in self.attempts_of(key))
 
 
 class Closing(Record):
-    """A person has closed an incident. A file of its own, like :class:`Acknowledgement`."""
+    """A person has closed an incident; a file like :class:`Acknowledgement`."""
 
     by: str
     reason: str
@@ -140,12 +131,11 @@ class Closing(Record):
     cause: Cause
     days: tuple[date, ...]
     evidence: str = ""
-    """Holds for this; empty: for good."""
     seen: Mapping[str, Mapping[date, str]] = Field(default_factory=dict)
 
 
 def incident_id(table: str, cause: Cause, first: date, number: int) -> str:
-    """``late-rows-fact-sales-20170304-1``; numbers count on for the same table, cause and first day."""
+    """``late-rows-fact-sales-20170304-1``, numbered by table, cause and first day."""
     return f"{cause.value}-{table}-{first:%Y%m%d}-{number}".replace(" ", "-").replace("_", "-")
 
 
@@ -157,7 +147,7 @@ class IncidentBook:
         self._acknowledged = Documents(storage, "_incidents/acknowledged", Acknowledgement, _MEND)
 
     def open(self) -> list[Incident]:
-        """By id. Finishes a close whose writer died."""
+        """Finishes a close whose writer died."""
         closed = self._closed.files().keys() if (names := self._open.files()) else ()
         for name in names.keys() & closed:
             self._open.delete(name)
@@ -183,7 +173,6 @@ class IncidentBook:
         return next(number for number in range(1, len(taken) + 2) if f"{start}{number}" not in taken)
 
     def write(self, incident: Incident) -> None:
-        """A closed incident moves, and exists at every moment."""
         if incident.closed is None:
             self._open.replace(incident.id, incident)
             return
@@ -191,7 +180,7 @@ class IncidentBook:
         self._open.delete(incident.id)
 
     def ask_to_close(self, incident: Incident, by: str, reason: str, at: datetime) -> bool:
-        """False if it was requested before. The sensor closes it at its next tick."""
+        """False if requested before. The sensor closes it at its next tick."""
         asked = Closing(
             by=by,
             reason=reason,
@@ -211,7 +200,6 @@ class IncidentBook:
     def ask_to_acknowledge(
         self, incident: Incident, by: str, reason: str, at: datetime, until: datetime | None = None
     ) -> bool:
-        """False for a closed incident. The last request counts."""
         if incident.closed is not None:
             return False
         said = Acknowledgement(by=by, at=at, until=until, reason=reason, evidence=incident.evidence)
@@ -223,7 +211,7 @@ class IncidentBook:
         return {name: each for name, each in found.items() if each}
 
     def forget_closed(self, before: datetime) -> int:
-        """Returns how many were deleted. Closings stay: what a person has accepted stays accepted."""
+        """How many were deleted. Closings stay: what was accepted stays accepted."""
         old = [name for name, file in self._closed.files().items() if file.modified_ms < before.timestamp() * 1000]
         for name in old:
             self._closed.delete(name)
@@ -270,8 +258,8 @@ OPENED, GIVEN_UP, OVER, AGAIN = "opened", "given-up", "closed", "again"
 
 
 def stages_to_tell(incident: Incident) -> Iterator[str]:
-    """Stages that are true, worth a message and not told yet. Common faults that heal, such as late rows, are only
-    listed. Nothing is told while a person looks after it.
+    """True stages worth a message and not told yet; none while a person looks after it. Common faults that heal are
+    only listed.
     """
     if incident.state == "closed":
         stages = {OVER: bool(incident.told)}

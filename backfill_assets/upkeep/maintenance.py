@@ -1,7 +1,6 @@
 """Maintenance of a lakehouse: looks, plans, carries out.
 
-It follows the protocol of writers: compaction is a publication of the same content, files are deleted by an intent on
-the log.
+Compaction is a publication of the same content; files are deleted by an intent on the log.
 """
 
 from __future__ import annotations
@@ -70,9 +69,7 @@ class Maintenance:
         return tuple(sorted(tasks, key=lambda task: list(Chore).index(task.chore)))
 
     def carry_out(self, tasks: Iterable[Task], progress: Progress) -> tuple[Done, ...]:
-        """Days that moved since are left alone. Refused and failed tasks are reported; the first error is raised after
-        all.
-        """
+        """Leaves days alone that moved since. Reports refused and failed tasks; raises the first error after all."""
         done: list[Done] = []
         refused: list[BackfillError] = []
         for task in tasks:
@@ -97,7 +94,6 @@ class Maintenance:
         return believed_now(self.publisher, clock_checked=self.clock_checked)
 
     def _look(self, table: str) -> Iterable[Task]:
-        """An unreadable table is a person's task; others go on."""
         try:
             closing = self._closing(table)
             main, head = MainTable.open(self.publisher.storage, table), self.publisher.log.head()

@@ -13,9 +13,8 @@ from backfill_assets.text import format_count
 _PLAN = "plan-"
 COMPACT_FROM_FILES = 5
 SMALL_FILE_BYTES = 64 * 1024 * 1024
-"""Days with larger files on average are left alone."""
 AT_ONCE_BYTES = 256 * 1024 * 1024
-"""A table's bytes in a run, held in memory."""
+"""Most bytes of a table in one run, held in memory."""
 
 
 class Chore(enum.StrEnum):
@@ -28,7 +27,6 @@ class Chore(enum.StrEnum):
     GATHER = "gather the log"
     RECLAIM = "reclaim files"
     LOOK = "look at the table"
-    """For a person: the table cannot be read."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +48,7 @@ class DayFiles:
 
 
 def days_to_compact(table: str, days: Mapping[date, DayFiles], changing: Collection[str]) -> Task | None:
-    """Days of many small files, most files first; none of tables in ``changing``: an open plan rebuilds them."""
+    """Days of many small files, most files first; none of ``changing`` tables, which an open plan rebuilds."""
     if table in changing:
         return None
     chosen: list[date] = []
@@ -75,7 +73,7 @@ def timelines_to_close(
     days: int,
     kept: Collection[str] = (),
 ) -> Task | None:
-    """Open timelines ``begun`` more than ``days`` ago: of dead runs, and of campaigns without an open plan.
+    """Open timelines ``begun`` more than ``days`` ago, of dead runs and of campaigns without an open plan.
 
     Named timelines in ``kept`` (ids) keep theirs open.
     """

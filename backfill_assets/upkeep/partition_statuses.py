@@ -16,7 +16,6 @@ class Corrections:
 
     published: tuple[DayState, ...] = ()
     withdrawn: tuple[DayState, ...] = ()
-    """Reported as published; a rollback left nothing."""
     settled: int = -1
     """Entries up to this need no second look."""
 
@@ -29,10 +28,10 @@ def statuses_to_put_right(
     settled: int = -1,
     at_most: int = 200,
 ) -> Corrections:
-    """Days published after ``settled`` whose newest publication the orchestrator does not show.
+    """Days published after ``settled`` whose newest publication is not in ``reported``.
 
-    ``reported`` is what it shows. A failed partition whose publication was reported stays failed: its last attempt
-    published nothing. Publications ``under_way`` are reported by their own run, and hold ``settled`` back.
+    A failed partition whose publication was reported stays failed. Publications ``under_way`` are reported by their
+    own run, and hold ``settled`` back.
     """
     newer = sorted((state for state in states if state.sequence > settled), key=_in_order)
     unreported = [state for state in newer if _is_unreported(state, reported)]

@@ -1,6 +1,6 @@
-"""What main holds of days now: rows and totals as read, not as published.
+"""What main holds of days now: rows and totals as read.
 
-Days of published files that nothing doubts have published figures; DuckDB reads others, a query a table.
+Days whose files nothing doubts have published figures; DuckDB reads the others, one query a table.
 """
 
 from __future__ import annotations
@@ -24,12 +24,10 @@ from backfill_assets.text import format_are
 from backfill_assets.upkeep.effect import ReadDay, published_day
 
 MOST_BYTES = 256 * 2**20
-"""Read of a table at most, because a person waits for the alarm; beyond it, rows come from file statistics alone."""
+"""Read of a table at most, since a person waits for the alarm; beyond it, file statistics give only rows."""
 
 
 class ReadDays:
-    """Reads all ``doubted`` days of a table at once."""
-
     def __init__(
         self, storage: Storage, steps: Iterable[Step], observed: LogView, doubted: Collection[TableDay]
     ) -> None:
@@ -62,7 +60,6 @@ class ReadDays:
         return {key: found.get(key.day, ReadDay()) for key in keys}
 
     def _measured(self, table: Table, files: DayFiles) -> dict[date, ReadDay]:
-        """An unreadable file hides no other day."""
         if not files:
             return {}
         size = sum(file.size for some in files.values() for file in some)
@@ -80,7 +77,6 @@ class ReadDays:
 
 
 def _counted(files: Iterable[AddedFile]) -> ReadDay:
-    """Another writer may have left out statistics."""
     try:
         return ReadDay(sum(each.rows for each in files))
     except PublicationRefused:

@@ -1,7 +1,6 @@
 """Deletes data files that nothing retained refers to: an intent on the log first, then the files.
 
-Published data stays in ``_timelines/`` for good; with its last data file, a timeline loses its log and folder.
-Protected are:
+Published data stays in ``_timelines/``; with its last data file, a timeline loses its log and folder. Protected are:
 
 - files of main's retained versions, and of its version in the last closed map;
 - files that the publication log names within the window (adds and before-images), and open entries;
@@ -9,10 +8,8 @@ Protected are:
 - versions that open plans, and plans of the window, were made from;
 - all that was written within the window.
 
-The window is that of the setting, or a longer one that was promised with a publication and is not over.
-
-A clock that is ahead makes all files old. Long steps in the publication log are therefore not counted as age, whether
-the clock jumped or the lakehouse was quiet, unless a person has checked the clock.
+The window is the setting, or a longer one promised with a publication and not over. A clock that is ahead makes all
+files old: long steps in the log are not counted as age, unless a person has checked the clock.
 """
 
 from __future__ import annotations
@@ -41,11 +38,8 @@ from backfill_assets.state.campaigns import plans_under_way
 from backfill_assets.state.view import View
 
 MOST_QUIET = timedelta(days=8)
-"""The longest normal pause, of weekly publications."""
 _WINDOWS = 2
-"""Two windows: after a jump older files look too old for one; for another, a store with its own clock dates newer ones
-correctly.
-"""
+"""After a jump, older files look too old for one window, and a store with its own clock dates newer ones correctly."""
 _NOTHING = timedelta()
 _STAGED_DAY = re.compile(rf"{TIMELINES}/.+/{PARTITION_COLUMN}=(\d{{4}}-\d{{2}}-\d{{2}})/[^/]+")
 
@@ -53,8 +47,8 @@ _STAGED_DAY = re.compile(rf"{TIMELINES}/.+/{PARTITION_COLUMN}=(\d{{4}}-\d{{2}}-\
 def reclaim(publisher: Publisher, table: str, *, clock_checked: bool = False) -> list[str]:
     """Deletes the reclaimable files of ``table``; returns their paths below the root.
 
-    Finishes dead processes' intents. A publication prepared later refuses files that the intent names; one prepared
-    before makes this append fail, and files are looked up again.
+    Finishes intents of dead processes. A later publication refuses files that the intent names; one prepared before
+    makes this append fail, and files are looked up again.
     """
     finish_reclaiming(publisher)
     retry = Retry(f"Reclaiming files of {table}")
@@ -126,8 +120,8 @@ def _close_intent(publisher: Publisher, intent: str) -> None:
 def reclaimable(
     publisher: Publisher, table: str, closing: Collection[str] = (), *, clock_checked: bool = False
 ) -> list[str]:
-    """Files older than the window that nothing retained refers to; of the log, those that folding and gathering
-    replaced. ``closing`` timelines count as closed.
+    """Files older than the window that nothing retained refers to, and files of the log that were replaced. ``closing``
+    timelines count as closed.
     """
     storage, head = publisher.storage, publisher.log.head()
     now = believed_now(publisher, clock_checked=clock_checked)
@@ -143,10 +137,8 @@ def reclaimable(
 
 
 def _unwanted_files(storage: Storage, table: str, closing: Collection[str], now: datetime) -> list[StoredFile]:
-    """Leaves out timelines whose staged days a later run may want.
-
-    A named one that is not kept is unwanted, even if open: who deletes it may die before closing it, and nothing closes
-    expired ones.
+    """Leaves out timelines whose staged days a later run may want. A named one that is not kept is unwanted even if
+    open: nothing closes it.
     """
     kept = tuple(f"{each.id}-" for each in kept_timelines(storage, now))
     wanted = [
@@ -203,13 +195,12 @@ def _by_log(publisher: Publisher, table: str, since: datetime, days: Collection[
 
 
 def _days_of(paths: Iterable[str], table: str) -> set[str] | None:
-    """None if a file was not staged: it may be of any day."""
     found = {_STAGED_DAY.fullmatch(path.removeprefix(f"{table}/")) for path in paths}
     return None if None in found else {match[1] for match in found if match}
 
 
 def _by_plans(log: PublicationLog, table: str, since: datetime) -> set[str]:
-    """A version whose log is gone cannot be read, and protects nothing."""
+    """A version whose log is gone protects nothing."""
     paths: set[str] = set()
     for version in pinned_versions(log.storage, since, plans_under_way(log)).get(table, ()):
         with suppress(VersionGone):
@@ -218,7 +209,6 @@ def _by_plans(log: PublicationLog, table: str, since: datetime) -> set[str]:
 
 
 def _by_named_timelines(storage: Storage, table: str, now: datetime) -> set[str]:
-    """If a base version's log is gone, publications name its files."""
     kept = kept_timelines(storage, now)
     paths = {f"{table}/{path}" for path in files_of_timelines(kept, table)}
     bases = {each.versions[table]: each for timeline in kept for each in timeline.bases if table in each.versions}
@@ -239,7 +229,6 @@ def _named_files(prepared: Prepared, table: str) -> Iterable[str]:
 
 
 def believed_now(publisher: Publisher, *, clock_checked: bool = False) -> datetime:
-    """Now less the long steps in the publication log, unless a person has checked the clock."""
     now = clock.now()
     if clock_checked:
         return now
@@ -264,7 +253,6 @@ def not_borne_out(newest_first: Iterable[datetime], now: datetime, look_back: ti
 
 
 def _newest_first(files: LogFiles, since: datetime) -> list[datetime]:
-    """Times in log order, without files that are older than ``since`` or too narrow for a long step."""
     found: list[tuple[int, datetime]] = []
     for number, (low, high, newest) in enumerate(files.spans()):
         if low and high and newest is not None and (high < since or high - low <= MOST_QUIET):

@@ -1,4 +1,4 @@
-"""Which published days to rebuild, and what a person decides. Pure: no clock, no data."""
+"""Which published days to rebuild, and what a person decides. Pure."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _ONE_BACKFILL: Mapping[str, frozenset[Cause]] = {
     "new_input": frozenset({Cause.REFERENCE, Cause.INPUT}),
     "missing": frozenset({Cause.MISSING, Cause.FAILED_RUN}),
 }
-"""Causes that one backfill repairs, in this order; the names begin its id."""
+"""Causes that one backfill repairs, in this order; names begin its id."""
 _LONGEST_TITLE = 100
 Busy = Mapping[str, Sequence[WriteUnderWay]]
 
@@ -62,15 +62,14 @@ class Repair:
     troubles: tuple[StaleDay, ...]
     days: Mapping[str, tuple[date, ...]]
     force: bool
-    """The inputs are as published: without it, the days would be skipped as unchanged."""
+    """Inputs are as published: unforced, the days would be skipped."""
     versions: Mapping[str, Mapping[str, tuple[date, ...]]] = field(default_factory=dict)
-    """By step: days that an older version rebuilds, because it published them."""
+    """Days by step that an older version rebuilds, since it published them."""
     undone: Mapping[str, tuple[date, ...]] = field(default_factory=dict)
-    """Days that a person rolled back and whose inputs changed since, by step."""
+    """Days by step that a person rolled back and whose inputs changed since."""
     core_seconds: Decimal = Decimal(0)
-    """Upper bound, by earlier builds on all cores; days that were never timed count 0."""
+    """Upper bound by earlier builds on all cores; days never timed count 0."""
     restores: bool = False
-    """Lost raw rows are read from landed files again."""
 
     @property
     def description(self) -> str:
@@ -92,15 +91,13 @@ class RepairDecision:
     waiting: tuple[str, ...] = ()
     for_people: tuple[ManualAction, ...] = ()
     later: tuple[StaleDay, ...] = ()
-    """Repaired after a pause, or when no more rows come in."""
     left_to: Mapping[StaleDay, str] = field(default_factory=dict)
     stale: tuple[StaleDay, ...] = ()
     findings: tuple[WrongDay, ...] = ()
-    """All that is wrong, with suspicions, in build order."""
     under_way: frozenset[TableDay] = frozenset()
-    """Days that something is about to write, or a plan is rebuilding: nothing new is said of them."""
+    """Days being written or in a running plan: nothing new is said of them."""
     unsettled: frozenset[TableDay] = frozenset()
-    """Days that cannot be judged now: their incidents stay as they are."""
+    """Days that cannot be judged now: their incidents stay."""
     unreadable: tuple[ManualAction, ...] = ()
     undecided: frozenset[str] = frozenset()
     """Unreadable tables and all built with or from them: their incidents stay."""
@@ -110,7 +107,7 @@ def repairs_needed(seen: RepairContext) -> RepairDecision:
     """One backfill for all days of a reason, each with its published version.
 
     - Days that a running backfill may write wait.
-    - Those downstream of a raw day that waits for a person wait with it.
+    - Days downstream of a raw day that waits for a person wait with it.
     - Days of a running stream or an open plan are left to it.
     - A person decides other diagnoses, days that failed too often, and repairs beyond the bounds.
     - Nothing is decided of an unreadable table and downstream.
@@ -188,8 +185,8 @@ def _written_now(seen: RepairContext) -> Iterator[TableDay]:
 
 
 def _downstream(seen: RepairContext, troubles: Iterable[StaleDay], *, strictly: bool = False) -> dict[str, set[date]]:
-    """``troubles``, and what is published or buildable downstream, each by the version that published it; ``strictly``:
-    the latter only.
+    """``troubles`` and what is published or buildable downstream, each by the version that published it; ``strictly``:
+    without ``troubles``.
     """
     there = Presence(seen.published)
     made: dict[str, set[date]] = {}
@@ -284,7 +281,7 @@ def _met(busy: Busy, repair: Repair) -> WriteUnderWay | None:
 
 
 def _groups(seen: RepairContext, roots: Sequence[StaleDay]) -> list[list[StaleDay]]:
-    """On later attempts, days that failed their gates go last, apart: they must not hold others back."""
+    """Days that failed their gates are tried again last and apart, so that they hold no others back."""
     groups: dict[tuple[str, bool], list[StaleDay]] = {}
     for root in roots:
         again = seen.tries(root) > 0
@@ -320,7 +317,6 @@ def _core_seconds(seen: RepairContext, days: Days) -> Decimal:
 
 
 def _id(group: Sequence[StaleDay], attempts: object) -> str:
-    """``late_rows_20170304_<hash>``. Dagster's UI shows an id up to its first hyphen."""
     named = f"{_kind(group[0])}_{min(each.day for each in group):%Y%m%d}_"
     return named + digest(attempts, _LONGEST_ID - len(named))
 

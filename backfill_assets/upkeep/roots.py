@@ -22,9 +22,9 @@ from backfill_assets.upkeep.findings import FOLLOWING, PENDING, SUSPECTED, Linea
 from backfill_assets.upkeep.incidents import Incident
 
 ONE_EVENT = timedelta(hours=1)
-"""One fault of a table within this time, wherever its days are."""
+"""A table's days that go wrong within this time have one fault."""
 _ANYWHERE = PENDING - {Cause.FAILED_RUN} | {Cause.DRIFT, Cause.TOO_LATE, Cause.GONE_VERSION}
-"""Causes with one incident a table: a source or a declaration that goes on being so."""
+"""Causes of a source or a declaration, with one incident a table."""
 
 
 @dataclass(eq=False)
@@ -57,12 +57,11 @@ class Root:
 
     @property
     def in_progress(self) -> bool:
-        """Until its repair has ended and was proven, it is not known what is wrong."""
+        """Until a repair has ended and was proven, nobody knows what is wrong."""
         return self.incident is not None and (self.incident.under_way is not None or self.incident.state == "proving")
 
     @property
     def is_over(self) -> bool:
-        """The last repair was proven: what is wrong now is another fault."""
         return bool(self.incident and self.incident.attempts) and self.last_proof == "passed"
 
     @property
@@ -79,8 +78,8 @@ def roots_of(
 ) -> list[Root]:
     """Roots of ``known`` first, then new ones.
 
-    ``acted_on`` is launched, awaited or left to a person for itself. Other pending days are rebuilt with another day,
-    and follow it.
+    ``acted_on`` is launched, awaited or left to a person for itself; other pending days follow the day they are
+    rebuilt with.
     """
     grouping = _Grouping(lineage, now, acted_on)
     for incident in known:
@@ -170,7 +169,7 @@ class _Grouping:
         return root.cause not in PENDING and self._now - owner.incident.opened < ONE_EVENT
 
     def _held_back_with(self, finding: WrongDay) -> Root | None:
-        """A run builds all days or none: days that failed hold back others."""
+        """A run builds all days or none: failed days hold back others."""
         place = self._lineage.place(finding.key).table
         for root in (each for each in self._roots if not each.silent):
             held = [each for each in (*root.findings, *root.follows) if each.cause is Cause.HELD_BACK]
@@ -199,7 +198,6 @@ class _Grouping:
     # -------------------------------------------------------------- what becomes of open incidents
 
     def _split(self, root: Root) -> None:
-        """Days that show another fault become another incident."""
         parts: dict[tuple[Cause, str], list[WrongDay]] = {}
         for each in root.findings:
             parts.setdefault((each.cause, "" if each.cause in PENDING else each.saying), []).append(each)
@@ -221,7 +219,7 @@ class _Grouping:
             root.moved |= {each.day: other for each in part}
 
     def _take_over(self, root: Root) -> None:
-        """A new fault upstream goes on as the first open incident below it, the others within."""
+        """A new fault upstream goes on as the first open incident below it, with the others within."""
         below = [each for each in self._roots if each.incident and not each.findings and root in each.moved.values()]
         first = next((each for each in below if set(each.moved.values()) == {root} and each is not root), None)
         if first is not None and root.split_from is None:
@@ -229,7 +227,6 @@ class _Grouping:
             self._roots.remove(first)
 
     def _leave_to_graver(self, root: Root) -> None:
-        """The lesser fault of a day is not seen: it goes on within the graver."""
         incident = root.incident
         if incident is None or root.findings or root.in_progress or root.is_over or incident.cause in SUSPECTED:
             return
@@ -242,7 +239,6 @@ class _Grouping:
 
 
 def is_explained(incident: Incident, finding: WrongDay) -> bool:
-    """Another saying of later rows is another fault."""
     known = finding.cause not in SUSPECTED or not incident.explained
     return known or finding.content in incident.explained or finding.saying in incident.explained
 

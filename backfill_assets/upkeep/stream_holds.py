@@ -1,7 +1,6 @@
 """Days whose events a stream has read and a gate keeps in raw: nothing else builds them.
 
-A running stream tries such a day when it gains rows. After its end, the hold counts while the same logic would build
-the same: a repair would fail too.
+A running stream tries such a day when it gains rows. Afterwards the hold counts while the logic is the same.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ from backfill_assets.upkeep.trouble import digest
 def held_by_streams(
     storage: Storage, states: Mapping[TableDay, DayState], steps: Sequence[Step], now: datetime
 ) -> dict[TableDay, HeldByStream]:
-    """By day of the gate's table, for tables that ``steps`` build."""
     step_of = step_by_table(steps)
 
     def version_of(key: TableDay) -> str:

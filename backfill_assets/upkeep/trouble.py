@@ -45,7 +45,7 @@ class StaleDay:
     day: date
     evidence: str
     shows: Cause = field(compare=False)
-    """The cause by the log or a watchdog alone; the diagnosis also weighs rollbacks, gates, versions and runs."""
+    """The cause by the log or a watchdog alone; the diagnosis weighs the rest."""
     diagnosis: Diagnosis = field(compare=False)
 
     @property
@@ -62,8 +62,6 @@ class StaleDay:
 
 @dataclass(frozen=True)
 class WriteUnderWay:
-    """``days`` None: all of the table."""
-
     name: str
     days: Collection[date] | None = None
 
@@ -92,7 +90,7 @@ class RunningStreams:
 
 @dataclass(frozen=True)
 class RepairContext:
-    """``steps`` are in build order and include all they read."""
+    """What repairs are decided on; ``steps`` are in build order and include all they read."""
 
     steps: Sequence[Step]
     observed: LogView
@@ -102,27 +100,23 @@ class RepairContext:
     spending: Spending = NOTHING_SPENT
     now: datetime = _END_OF_TIME
     suspicions: Mapping[TableDay, Mapping[str, str]] = field(default_factory=dict)
-    """Failed checks that read no rows: words by name of the check."""
     judged_before: Collection[TableDay] = ()
-    """Days published since such a check judged them: it will run again."""
+    """Days published since a check judged them: it will run again."""
     not_run: Mapping[TableDay, NotRun] = field(default_factory=dict)
     closings: Mapping[str, Closing] = field(default_factory=dict)
     busy: Mapping[str, Sequence[WriteUnderWay]] = field(default_factory=dict)
     failed_gates: Mapping[TableDay, HeldByGates] = field(default_factory=dict)
-    """Days whose newest attempt failed its gates: on a second attempt they must not hold others back."""
     held_by_streams: Mapping[TableDay, HeldByStream] = field(default_factory=dict)
-    """Includes today, which a stream builds."""
     is_built: Callable[[str, date], bool] = _anywhere
-    """Do backfills build the day? It has a partition, or the first ones look back to it."""
+    """Whether backfills build the day: it has a partition, or the first ones look back to it."""
     rollbacks: Rollbacks = field(default_factory=Rollbacks)
     streams: RunningStreams = RunningStreams()
     rebuilt_by: Mapping[TableDay, str] = field(default_factory=dict)
     edited: Sequence[EditedLogic] = ()
-    """Versions edited in place: no repair builds with one, or days of both would have one name."""
+    """Versions edited in place: a repair with one would give two contents one name."""
 
     @property
     def today(self) -> date:
-        """Only earlier days are repaired: a source that is ahead of time has rows of days that have not ended."""
         return self.now.date()
 
     def edited_version(self, table: str, day: date) -> EditedLogic | None:
@@ -137,7 +131,7 @@ class RepairContext:
         return self.books.closings_of(step.table_names, [day]).get(day)
 
     def is_rolled_back(self, table: str, day: date) -> bool:
-        """A rollback ends when an input changes; if raw rows were withdrawn, a person decides."""
+        """A rollback ends when an input changes; after withdrawn raw rows a person decides."""
         undo = self.undo(table, day)
         return undo is not None and undo.holds
 
@@ -159,12 +153,11 @@ class RepairContext:
         return step_by_table(self.steps)
 
     def version_name(self, table: str, day: date) -> str:
-        """The version that published the day; the current one if none has."""
         step = self.step_of[table]
         return published_version(step, day, self.observed.states) or step.current
 
     def version(self, table: str, day: date) -> Version | None:
-        """The version that a repair uses; None for raw, and for one not declared any more."""
+        """The version that a repair uses; None for raw and for one no longer declared."""
         wanted = self.version_name(table, day)
         return next((version for version in self.step_of[table].versions if version.name == wanted), None)
 
@@ -172,7 +165,7 @@ class RepairContext:
         return self.held_by_stream(key) or self.fails_again(key)
 
     def fails_again(self, key: TableDay) -> HeldByGates | None:
-        """The gate that a repair would fail: the day was built from the same inputs by the same logic."""
+        """The gate that a repair would fail again, with equal inputs and logic."""
         step = self.step_of[key.table]
         keys = (TableDay(name, key.day) for name in step.table_names)
         failed = [self.failed_gates[each] for each in keys if each in self.failed_gates]
@@ -203,7 +196,7 @@ class RepairContext:
         return max((each.tries(stale.key, stale.evidence) for each in known), default=0)
 
     def is_tried_now(self, stale: StaleDay) -> bool:
-        """Needed because a restore of raw is a run of no asset: it makes no table busy."""
+        """A restore of raw is a run of no asset: it makes no table busy."""
         known = self.incidents.get(stale.key, ())
         return any(each.ended is None for found in known for each in found.attempts_of(stale.key))
 
@@ -215,7 +208,7 @@ class RepairContext:
         return until if until and self.now < until else None
 
     def comes_in(self, stale: StaleDay) -> bool:
-        """Did rows or inputs arrive just now? False once its incident is open for ten times ``bounds.settle``."""
+        """Whether rows or inputs arrived just now; false once the incident is open for ten times ``bounds.settle``."""
         if stale.shows not in INPUT_CHANGED:
             return False
         settle = timedelta(seconds=self.bounds.settle)
@@ -237,7 +230,6 @@ class RepairContext:
         return {TableDay(each.table, each.day): each for each in self.failed_watches if self._still_speaks(each)}
 
     def _still_speaks(self, watch: FailedWatch) -> bool:
-        """A sum compared with another table ends when that changes."""
         key = TableDay(watch.table, watch.day)
         state, physical = self.observed.states.get(key), self.observed.now(key)
         if state is None or (state.publication, physical) != (watch.publication, watch.physical):
@@ -269,7 +261,6 @@ class RepairContext:
         return any(self._run_failed(self.not_run[key]) for key in keys if key in self.not_run)
 
     def _run_failed(self, ended: NotRun) -> bool:
-        """A gate that stops a run is no failure; while it still holds its day, the run's other days follow that day."""
         return not ended.held_back or ended.run in self._runs_held_back
 
     @cached_property
@@ -290,8 +281,8 @@ class RepairContext:
         return step.source is not None or self.version(table, day) is not None
 
     def is_not_begun(self, step: Step, day: date) -> bool:
-        """Whether the day is before all that was built, of a step that reads external tables alone: a person says how
-        much of their history is computed, by its first day.
+        """Whether the day is before all that was built of a step that reads only external tables: its first day is a
+        person's choice.
         """
         reads = step.version().reads
         if not reads or not all(self.step_of[read.table].external for read in reads):
@@ -308,7 +299,7 @@ class RepairContext:
 
 
 def find_stale_days(seen: RepairContext, statuses: Statuses) -> tuple[list[StaleDay], list[StaleDay]]:
-    """Stale days of raw tables, which no step rebuilds, and of all others; each day of a step once.
+    """Stale days of raw tables, which no step rebuilds, and of steps, each day once.
 
     ``statuses`` compare with the publishing version: an older one is not stale.
     """
@@ -362,15 +353,13 @@ def _signs(seen: RepairContext, step: Step, table: str, day: date, status: Cause
 
 
 def digest_beside(observed: LogView, tables: Iterable[str], days: Iterable[date]) -> str:
-    """Changed by a foreign write, and not by compaction."""
+    """Changed by a foreign write, kept by compaction."""
     keys = [TableDay(table, day) for table in sorted(tables) for day in days]
     return digest([logical_of(observed.states.get(key), observed.now(key)) for key in keys], 12)
 
 
 def _evidence(seen: RepairContext, step: Step, day: date, shows: Cause) -> str:
-    """The state of a day and its inputs, by what they hold: a useless repair leaves it as it was, and so does
-    compaction.
-    """
+    """A digest of what a day and its inputs hold: compaction and a useless repair keep it."""
     kind = "" if shows in INPUT_CHANGED else shows.name
     own = [_of_day(seen.observed, table.name, day) for table in step.tables]
     read = seen.inputs.days_read(step, seen.version(step.name, day), day)

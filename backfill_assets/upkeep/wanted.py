@@ -47,7 +47,6 @@ class Wanted:
 
     @property
     def acted_on(self) -> set[What]:
-        """What is repaired, awaited or left to a person for itself, not with another day."""
         return {*self.launched, *self.later, *self.left_to, *self.people}
 
     def attempts(self, found: Iterable[WrongDay], now: datetime) -> list[RepairAttempt]:
@@ -58,7 +57,7 @@ class Wanted:
         return [attempt_of(repair, troubles, now) for repair, troubles in repairs.values()]
 
     def rebuilt_by(self, found: Sequence[WrongDay]) -> str:
-        """The plan, or the repair of other days, that builds one of these; empty if they have their own."""
+        """The plan, or other days' repair, that builds one of these; empty if they have their own."""
         if plan := next((self.left_to[each.what] for each in found if each.what in self.left_to), ""):
             return plan
         if any(each.what in self.acted_on or each.diagnosis.helps is not Action.REBUILD for each in found):
@@ -86,7 +85,7 @@ def attempt_of(repair: Repair, troubles: Sequence[StaleDay], now: datetime) -> R
 
 
 def unrecorded(decision: RepairDecision, incidents: Sequence[Incident], now: datetime) -> list[RepairAttempt]:
-    """First builds are no fault. The same days have the same id: none is launched twice."""
+    """First builds, which are no fault; the same days have the same id and are launched once."""
     known = {each.id for incident in incidents for each in (*incident.attempts, *incident.following)}
     return [attempt_of(each, each.troubles, now) for each in decision.launch if each.id not in known]
 
@@ -98,7 +97,6 @@ def first_builds(decision: RepairDecision, now: datetime) -> list[RepairAttempt]
 
 
 def with_failed_builds(decision: RepairDecision, ended: Iterable[str]) -> RepairDecision:
-    """A first build that ended without its days is a fault."""
     over = {trouble.key for each in decision.launch if each.id in set(ended) for trouble in each.troubles}
     found = tuple(replace(each, growing=False) if each.key in over else each for each in decision.findings)
     return replace(decision, findings=found) if over else decision

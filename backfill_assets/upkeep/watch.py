@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _DAMAGED = "FAILED_READ_FILE"
-"""Spark's error condition for an unreadable file; others say nothing about a day."""
 _LONGEST_WORDS = 200
 
 
@@ -53,7 +52,6 @@ class WatchedDay:
     """Inputs or judging tables gained rows: tables may disagree."""
     lost: bool = False
     beside: str = ""
-    """A digest of what its sums were compared with."""
 
     @property
     def passed(self) -> bool:
@@ -61,8 +59,8 @@ class WatchedDay:
 
     @property
     def is_wrong(self) -> bool:
-        """Whether files or rows are not as published, or tables disagree although nothing came since. A disagreement of
-        pandera with the judge says nothing about the rows.
+        """Whether files or rows are not as published, or tables disagree although nothing came since. pandera against
+        the judge says nothing about the rows.
         """
         broken = {rule.rule for rule in self.rules if not rule.passed and rule.rule != AGREES}
         return bool(broken & {watchdogs.FILES, watchdogs.CONTENT}) or (bool(broken) and not self.is_behind)
@@ -70,27 +68,26 @@ class WatchedDay:
 
 @dataclass
 class Watch:
-    """Each table is read in one pass over all days that any of them is judged by, and unchanged files once."""
+    """Reads each table in one pass over all days that any day is judged by, and unchanged files once."""
 
     catalog: Catalog
     storage: Storage
     log: PublicationLog
     spark: Callable[[], SparkSession]
     believes_hashes: bool = False
-    """Spark hashes nothing again: the rows were staged just now."""
+    """Rows were staged just now: Spark hashes nothing again."""
     asks_pandera: bool = False
-    """pandera also validates the newest day of each table: half a second each."""
+    """pandera also validates the newest day of each table, in half a second each."""
     _read: dict[TableDay, str] = field(default_factory=dict)
-    """The fingerprint of the files that a day was measured with."""
     _measured: dict[TableDay, Metrics] = field(default_factory=dict)
     _damaged: dict[TableDay, str] = field(default_factory=dict)
     _gone: set[TableDay] = field(default_factory=set)
 
     def look(self, tables: Sequence[Table], days: Iterable[date]) -> list[WatchedDay]:
-        """Verdicts on ``days`` that are published.
+        """Verdicts on published ``days``, of weekly and monthly tables by first day of a period.
 
-        Those of weekly and monthly tables are first days of periods. External tables are not judged. Raises
-        :class:`LakehouseUnusable` for one of ``tables``; other unreadable ones judge nothing.
+        External tables are not judged. Raises :class:`LakehouseUnusable` for one of ``tables``; other unreadable
+        ones judge nothing.
         """
         asked, tables = sorted(set(days)), [table for table in tables if table.layer != "external"]
         needed = {table.name: table for table in tables}
@@ -106,9 +103,7 @@ class Watch:
         return self._with_second_opinions(judged, sight) if self.asks_pandera else judged
 
     def altered(self, tables: Iterable[str]) -> dict[str, set[date]]:
-        """Days with a file gone, or of another size. Unreadable tables are left out: the sensor ``repairs`` reports
-        them.
-        """
+        """Days with a file gone or of another size, without unreadable tables."""
         named = sorted(tables)
         files = {
             name: list(state.active.values())
@@ -161,7 +156,6 @@ class Watch:
             self._measured |= {TableDay(name, day): found.get(day, zero) for day in wanted}
 
     def _readable(self, table: Table, version: int, days: Sequence[date]) -> dict[date, Metrics]:
-        """Bisects: a damaged file hides no other day."""
         try:
             return self._pass(table, version, days)
         except (FilesUnreadable, PySparkException, Py4JJavaError) as error:
@@ -245,8 +239,8 @@ def _read_by(catalog: Catalog, tables: Iterable[str]) -> set[str]:
 
 
 def _with_those_behind(catalog: Catalog, found: Sequence[WatchedDay], sight: LogView) -> list[WatchedDay]:
-    """A stream brings rows downstream seconds after raw. In between a day that does not read raw, as of facts, is up to
-    date and disagrees with it: the status of each judging table counts, as of ``sight``, unless it has a foreign write.
+    """A stream brings rows downstream seconds after raw. Until then a day up to date disagrees with one behind: the
+    status of each judging table counts, unless it has a foreign write.
     """
     failed = [each for each in found if not each.passed]
     if not failed:
@@ -284,7 +278,6 @@ def _files(sight: LogView, table: str, day: date) -> list[str]:
 
 
 def _published(sight: LogView, table: str, day: date) -> bool:
-    """Rows of unpublished days are a foreign write, and watched."""
     state = sight.states.get(TableDay(table, day))
     return bool(state and state.content) or sight.now(TableDay(table, day)) != fingerprints.EMPTY_DAY
 

@@ -20,10 +20,7 @@ _DEFAULT_FOLDER = re.compile(r"(?<=: )\.data/dagster/?(\S*)")
 
 
 def dagster_home(settings: Settings) -> Path:
-    """Write ``<home>/dagster``, with its own copy of ``dagster.yaml``.
-
-    Raises :class:`LakehouseUnusable` if it cannot be written.
-    """
+    """Write ``<home>/dagster`` with its copy of ``dagster.yaml``. Raises :class:`LakehouseUnusable`."""
     folder = settings.home / "dagster"
     wanted = _DEFAULT_FOLDER.sub(lambda found: _quoted(folder / found[1]), shipped(_INSTANCE).read_text())
     instance = folder / _INSTANCE
@@ -41,7 +38,6 @@ def dagster_home(settings: Settings) -> Path:
 
 
 def _quoted(path: Path) -> str:
-    """JSON is valid YAML: the path may have a colon, ``#`` or a quotation mark."""
     return json.dumps(str(path), ensure_ascii=False)
 
 

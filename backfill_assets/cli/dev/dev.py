@@ -1,7 +1,6 @@
-"""What ``backfill dev`` starts: code server, daemon, UI, letters and Spark, each a process that is restarted alone.
+"""What ``backfill dev`` starts: code server, daemon, UI, letters and Spark, each restarted alone.
 
-The Spark server of ``SPARK_REMOTE`` or ``backfill spark start`` is used and left running; otherwise one is started that
-ends with this command, however it ends.
+A Spark server of ``SPARK_REMOTE`` or ``backfill spark start`` is left running; one started here ends with it.
 """
 
 from __future__ import annotations
@@ -47,10 +46,10 @@ class DevPartEnded(BackfillError):
 
 @dataclass
 class DevPart:
-    """A process; ``start`` starts it in a session of its own.
+    """A process in a session of its own.
 
-    ``has_worker``: a child does the work. ``has_owner``: its owner stops it. ``is_ready``: for a ``start`` that does
-    not wait until the part can be used.
+    ``has_worker``: a child does the work. ``has_owner``: its owner stops it. ``is_ready``: when the part can be
+    used.
     """
 
     name: str
@@ -62,7 +61,6 @@ class DevPart:
     started: float = 0.0
     early_ends: int = 0
     is_awaited: bool = False
-    """It was restarted, and has not been ready since."""
 
     def ending(self) -> str:
         if self.process is None:
@@ -81,7 +79,7 @@ class DevParts:
     say: Callable[[str], None]
     last_words: Callable[[], str] = lambda: ""
     _sessions: list[subprocess.Popen[bytes]] = field(default_factory=list)
-    """Sessions with living members: runs outlive the code server that started them."""
+    """Sessions with living members: runs outlive their code server."""
 
     def start(self) -> None:
         for part in self.parts:
@@ -248,14 +246,13 @@ class _OwnSpark:
 def _dagster(
     commands: DagsterCommands, location: Location, workspace: Path, ui_port: int, start: _Start
 ) -> list[DevPart]:
-    """The others find the code server by its port, which it keeps across restarts."""
+    """The code server keeps its port across restarts: others find it by that."""
     port = free_port()
     workspace.write_text(_WORKSPACE.format(host=LOOPBACK, port=port, location=location.name))
     place = ("-h", LOOPBACK, "-p", str(port), "-m", location.module, "--location-name", location.name)
     ui = (*commands.ui, "-w", str(workspace), "--host", LOOPBACK, "--port", str(ui_port))
 
     def start_ui() -> subprocess.Popen[bytes]:
-        """Another program on the port would answer in its place."""
         require_free_port(ui_port)
         return start.process(ui)
 
@@ -287,7 +284,7 @@ def _metrics(settings: Settings, start: _Start) -> list[DevPart]:
 
 
 def letters_port(ui_port: int) -> int:
-    """The port after the UI's, for links that survive a restart; a free one if it is taken."""
+    """The port after the UI's, so that links survive a restart; a free one if it is taken."""
     return free_port() if ui_port >= _LAST_PORT or answers(ui_port + 1) else ui_port + 1
 
 
@@ -326,7 +323,7 @@ def _interrupt_once(*_: object) -> None:
 
 
 def _is_make_alive() -> Callable[[], bool]:
-    """A killed ``make`` returns the terminal to its shell, and Ctrl-C no longer reaches this process."""
+    """After a killed ``make``, Ctrl-C no longer reaches this process."""
     make = os.getppid()
     return lambda: "MAKELEVEL" not in os.environ or os.getppid() == make
 
@@ -368,7 +365,7 @@ def _say_next_ticks(settings: Settings, port: int) -> None:
 def ask_next_ticks(ui: str) -> list[str]:
     """The next tick of each schedule, and of the sensors, at ``ui``.
 
-    Raises ``OSError`` if it cannot be reached, ``LookupError`` or ``ValueError`` for an unexpected answer.
+    Raises ``OSError`` if unreachable, ``LookupError`` or ``ValueError`` for an unexpected answer.
     """
     asked = json.dumps({"query": _QUERY}).encode()
     request = Request(f"{ui}/graphql", asked, {"Content-Type": "application/json"})  # noqa: S310 - our own UI
@@ -377,7 +374,6 @@ def ask_next_ticks(ui: str) -> list[str]:
 
 
 def next_ticks(answer: Mapping[str, Any]) -> Iterator[str]:
-    """Lines for the UI's answer, the next tick first. Pure."""
     nodes = answer["data"]["repositoriesOrError"]["nodes"]
     found = [
         (tick["timestamp"], schedule["name"], (schedule["description"] or "").partition(". ")[0].rstrip("."))

@@ -1,6 +1,6 @@
-"""The log of ``backfill dev``: the file has everything, the terminal what a person needs.
+"""The log of ``backfill dev``: all in a file; on the terminal warnings, errors and launched runs.
 
-Shown are warnings (the same once in ten minutes), errors with stack traces, and launched runs.
+An equal warning is shown once in ten minutes, an error with its stack trace.
 """
 
 from __future__ import annotations
@@ -32,20 +32,18 @@ _CRASHED = re.compile(r"Traceback \(most recent call last\)|Fatal Python error|E
 _LEVELS = {"WARN", "WARNING", "ERROR", "CRITICAL", "FATAL"}
 _LAUNCHED = re.compile(r"Launched [1-9]\d* runs?\.")
 _HARMLESS = re.compile(r"No cursor for event type")
-"""Dagster's warning in a home without events."""
 _PASSING = re.compile(r"[0-9a-f]{8,}(-[0-9a-f]+)*|\d+")
-"""Ids and numbers: messages that differ only in these are the same."""
+"""Messages that differ only in these are equal."""
 
 
 @dataclass
 class Sieve:
-    """Chooses the lines to show. Pure but for its memory."""
+    """Chooses the lines to show."""
 
     shown_at: dict[str, float] = field(default_factory=dict)
     left_out: dict[str, int] = field(default_factory=dict)
     room: int = 0
     is_repeated: bool = False
-    """The current message was shown recently: its stack trace is hidden too."""
 
     def take(self, raw: str, now: float) -> Iterator[str]:
         line = _COLOURS.sub("", raw.rstrip("\n"))
@@ -124,7 +122,7 @@ class DevLog:
                 over.wait(_LOOK_EVERY_SECONDS)
 
     def _keep_short(self, written: IO[str]) -> None:
-        """Parts append: they go on at the start of the cut file."""
+        """Parts append, so they go on at the start of the cut file."""
         if written.tell() > MOST_BYTES:
             shutil.copyfile(self.path, self._before)
             os.truncate(self.path, 0)

@@ -1,6 +1,4 @@
-"""``python -m backfill_assets.cli.dev.letters PORT``: serves letters, which no browser opens as files from Dagster's
-pages.
-"""
+"""``python -m backfill_assets.cli.dev.letters PORT`` serves letters: no browser opens files from Dagster's pages."""
 
 from __future__ import annotations
 

@@ -19,7 +19,6 @@ _PATHS = ("/", "/metrics")
 
 
 def metrics_server(text: Callable[[], bytes] | None = None, port: int = 0) -> ThreadingHTTPServer:
-    """``text`` is asked by one scrape at a time; port 0 takes a free one."""
     one_at_a_time = Lock()
     now: Callable[[], bytes] = text or partial(current_text, ClosedCount())
 

@@ -1,6 +1,6 @@
-"""One Dagster daemon for a home: two of one instance would each launch the same runs.
+"""One Dagster daemon for a home: two would each launch the same runs.
 
-Heartbeats come too late for daemons started seconds apart: a file lock is taken, which no death leaves behind.
+A file lock, which no death leaves behind: heartbeats come too late for daemons started seconds apart.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from backfill_assets.ui_addresses import FIRST_PAGE
 
 
 class HasDaemon(BackfillError):
-    """Another process has the daemon of this home, or the port of the UI."""
+    """Another process has this home's daemon, or the port of the UI."""
 
 
 def daemon_file(settings: Settings) -> Path:
@@ -29,7 +29,7 @@ def daemon_file(settings: Settings) -> Path:
 
 @contextmanager
 def only_daemon(settings: Settings, command: str) -> Iterator[None]:
-    """Hold the lock; raises :class:`HasDaemon` if another process has it."""
+    """Raises :class:`HasDaemon` if another process has the lock."""
     file = daemon_file(settings)
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("a+") as lock:
@@ -59,7 +59,7 @@ def _has_daemon(settings: Settings, file: Path) -> HasDaemon:
 
 
 def require_place(settings: Settings, port: int) -> None:
-    """Raise :class:`HasDaemon` if ``backfill dev`` of this home runs, or something listens at ``port``."""
+    """Raise :class:`HasDaemon` if ``backfill dev`` of this home runs, or ``port`` is taken."""
     if dev := running_dev(settings):
         raise HasDaemon(
             f"`backfill dev` of {settings.home} runs already: {dev.ui}{FIRST_PAGE}",

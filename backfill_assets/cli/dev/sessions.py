@@ -76,7 +76,6 @@ def start_process(
     is_ready: Callable[[], bool] = lambda: True,
     output: IO[str] | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start ``command`` in its own session, and wait until it is ready or has ended."""
     process = subprocess.Popen(
         command,
         cwd=folder,
@@ -112,7 +111,6 @@ def stop_sessions(leaders: Iterable[subprocess.Popen[bytes]], grace_seconds: flo
 
 
 def living_sessions(leaders: Iterable[subprocess.Popen[bytes]]) -> list[subprocess.Popen[bytes]]:
-    """Sessions with a living process; numbers of ended ones may be reused."""
     known = list(leaders)
     living = [each for each in known if session_exists(each)]
     _watch.remove({each.pid for each in known} - {each.pid for each in living})

@@ -1,5 +1,3 @@
-"""The command ``backfill adopt``."""
-
 from __future__ import annotations
 
 import click

@@ -1,5 +1,3 @@
-"""The command ``backfill approve``."""
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -77,7 +75,6 @@ def _publish(at: CampaignRun) -> None:
 
 
 def _take_approval(at: CampaignRun, *, without_held_back: bool, yes: bool) -> LaterDecisions:
-    """Show, ask, and record a yes; returns what people have decided since."""
     from backfill_assets.answers.campaign import approval_answer
     from backfill_assets.campaign import decisions
     from backfill_assets.campaign.later_decisions import later_decisions

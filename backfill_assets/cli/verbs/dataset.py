@@ -1,5 +1,3 @@
-"""The commands ``backfill dataset``."""
-
 from __future__ import annotations
 
 import re
@@ -136,7 +134,6 @@ def _new_module_in(name: str) -> Path:
 
 
 def _taken_names() -> Set[str]:
-    """Names of datasets that failed to load are taken too."""
     catalog = current_catalog()
     unsound = (each.names for each in catalog.left_out)
     return {*(each.name for each in catalog.datasets), *catalog.table_names}.union(*unsound)
@@ -200,7 +197,7 @@ def _open_questions(name: str) -> Sequence[OpenQuestion]:
 
 
 def _declared(name: str, questions: Sequence[OpenQuestion]) -> tuple[Catalog, Dataset]:
-    """An unsound declaration may come from open questions: they are added to the error."""
+    """An unsound declaration may come from open questions, which its error names."""
     try:
         catalog = current_catalog()
         return catalog, catalog.dataset(name)

@@ -1,5 +1,3 @@
-"""The command ``backfill diff``."""
-
 from __future__ import annotations
 
 import re
@@ -182,7 +180,7 @@ def _recompute(what: str) -> None:
 
 
 def _publication(publisher: Publisher, what: str) -> str:
-    """For a plan or campaign: the publication that brought its days, also if undone since."""
+    """The publication that brought a plan's or campaign's days, also if undone since."""
     from backfill_assets.campaign.published import published_by
     from backfill_assets.lakehouse.campaign_journal import plan_of
 

@@ -1,5 +1,3 @@
-"""The command ``backfill docs``."""
-
 from __future__ import annotations
 
 import re
@@ -60,7 +58,6 @@ def heading(text: str) -> str:
 
 
 def sections(text: str) -> Mapping[str, str]:
-    """Each section by its heading, with its subsections."""
     code = [found.span() for found in _CODE.finditer(text)]
     marks = [m for m in _HEADING.finditer(text) if not any(first <= m.start() < last for first, last in code)]
     found = {}

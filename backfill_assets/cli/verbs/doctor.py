@@ -1,5 +1,3 @@
-"""The command ``backfill doctor``."""
-
 from __future__ import annotations
 
 from dataclasses import replace

@@ -1,5 +1,3 @@
-"""The command ``backfill history``."""
-
 from __future__ import annotations
 
 import click

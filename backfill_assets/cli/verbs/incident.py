@@ -1,5 +1,3 @@
-"""The commands ``backfill incident``."""
-
 from __future__ import annotations
 
 from datetime import timedelta

@@ -1,5 +1,3 @@
-"""The command ``backfill init``."""
-
 from __future__ import annotations
 
 import re
@@ -35,7 +33,7 @@ _BESIDE: Mapping[str, str] = MappingProxyType(
 )
 _DAGSTER, _PYPROJECT, _IGNORE = "dagster.yaml", "pyproject.toml", ".gitignore"
 _OF_NEW_PROJECTS = (_DAGSTER, ".github/workflows/ci.yml")
-"""Not written into an existing project: they would change how its Dagster and its CI run."""
+"""They would change how an existing project's Dagster and CI run."""
 _OF_PROJECTS = (_PYPROJECT, "setup.py", "setup.cfg", "workspace.yaml", _DAGSTER)
 _DAY = "2026-01-05"
 _ORDER = f'{{"entry_id": "1", "happened_at": "{_DAY}T10:00:00Z", "amount": "12.50", "sent_at": "{_DAY}T10:00:00Z"}}'
@@ -114,7 +112,7 @@ def _ignored(folder: Path) -> str:
 
 
 def _extend(file: Path, added: str) -> None:
-    """Append ``added``; a ``pyproject.toml`` whose other content would change is left."""
+    """A ``pyproject.toml`` whose other content would change is left."""
     before = file.read_bytes().decode() if file.exists() else ""
     gap = "" if not before or before.endswith("\n\n") else "\n" if before.endswith("\n") else "\n\n"
     after = f"{before}{gap}{added}"

@@ -1,5 +1,3 @@
-"""The command ``backfill plan``."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence

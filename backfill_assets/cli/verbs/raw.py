@@ -1,5 +1,3 @@
-"""The commands ``backfill raw``."""
-
 from __future__ import annotations
 
 from datetime import date

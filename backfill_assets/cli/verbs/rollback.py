@@ -1,5 +1,3 @@
-"""The command ``backfill rollback``."""
-
 from __future__ import annotations
 
 from contextlib import suppress
@@ -59,7 +57,7 @@ def rollback(what: str, dry_run: bool, yes: bool) -> None:
 
 
 def _require_undoable(publisher: Publisher, campaign: str, found: Prepared) -> None:
-    """A publication that undid a campaign can be rolled back, which brings the campaign back."""
+    """To roll back the undo of a campaign brings the campaign back."""
     from backfill_assets.campaign.standing import PlanWord, require_allowed
     from backfill_assets.campaign.undoable import require_in_force
 
@@ -70,7 +68,7 @@ def _require_undoable(publisher: Publisher, campaign: str, found: Prepared) -> N
 
 
 def _publication(publisher: Publisher, what: str) -> str:
-    """The publication that brought what main has of it; what a dead process began is finished first."""
+    """What brought the rows of main; what a dead process began is finished first."""
     from backfill_assets.campaign.standing import PlanWord, require_allowed
     from backfill_assets.publish.log import anything_published
 
@@ -86,7 +84,7 @@ def _publication(publisher: Publisher, what: str) -> str:
 
 
 def _facts(publisher: Publisher, campaign: str) -> PlanFacts:
-    """Works without the plan too, if it cannot be read."""
+    """Also without a readable plan."""
     from backfill_assets.campaign.look import look, settle
     from backfill_assets.lakehouse.campaign_journal import plan_of
     from backfill_assets.plan.keep import plan_as_kept
@@ -164,5 +162,4 @@ def _undo_campaign(found: Prepared, *, dry_run: bool, yes: bool) -> None:
 
 
 def new_rollback_id() -> str:
-    """``rollback-20170301t112000-1a2b3c``, by UTC second."""
     return f"rollback-{clock.now():%Y%m%dt%H%M%S}-{clock.token(3)}"

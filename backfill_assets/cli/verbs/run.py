@@ -299,7 +299,6 @@ def _stale_readers_of(ran: Sequence[StepRan]) -> Mapping[str, Sequence[date]]:
 
 
 def _on_timeline(asked: RunRequest, name: str, *, dry_run: bool) -> None:
-    """Raises :class:`InvalidRequest` for raw tables, and for a campaign's timeline."""
     from backfill_assets.answers.run import run_plan_answer
     from backfill_assets.answers.timelines import built_answer
     from backfill_assets.plan.table_run import plan_run

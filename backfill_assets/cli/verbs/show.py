@@ -1,5 +1,3 @@
-"""The command ``backfill show``."""
-
 from __future__ import annotations
 
 from datetime import date

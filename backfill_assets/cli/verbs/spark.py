@@ -1,5 +1,3 @@
-"""The commands ``backfill spark``."""
-
 from __future__ import annotations
 
 from dataclasses import asdict

@@ -1,5 +1,3 @@
-"""The command ``backfill sql``."""
-
 from __future__ import annotations
 
 import sys

@@ -1,5 +1,3 @@
-"""The command ``backfill status``."""
-
 from __future__ import annotations
 
 from dataclasses import replace

@@ -1,5 +1,3 @@
-"""The command ``backfill stream``."""
-
 from __future__ import annotations
 
 import json
@@ -134,7 +132,7 @@ def stream(
 
 
 def _run_info(table: str) -> RunInfo:
-    """Maintenance recognizes a stream's publications by the beginning of ``launched_by``."""
+    """Maintenance knows a stream's publications by this ``launched_by``."""
     from backfill_assets.publish.fold import STREAM
 
     run = run_info("stream")

@@ -1,5 +1,3 @@
-"""The commands ``backfill timeline``."""
-
 from __future__ import annotations
 
 import getpass

@@ -1,5 +1,3 @@
-"""The command ``backfill trace``."""
-
 from __future__ import annotations
 
 from datetime import date

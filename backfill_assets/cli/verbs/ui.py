@@ -1,5 +1,3 @@
-"""The command ``backfill ui``."""
-
 from __future__ import annotations
 
 import os

@@ -1,4 +1,4 @@
-"""Jobs that carry a campaign on, approve it, and undo it; and the asset with its page."""
+"""Jobs that carry a campaign on, approve it, and undo it; the asset with its page."""
 
 # No postponed annotations here: Dagster resolves config and resources from the annotations themselves.
 import json
@@ -71,7 +71,7 @@ CAMPAIGNS = dg.DynamicPartitionsDefinition(name=SENSOR)
 CAMPAIGN_TAG, KIND_TAG = "backfill/campaign", "backfill/kind"
 _OF_STEPS_TAG = "dagster/retry_on_asset_or_op_failure"
 _TAGS = {KIND_TAG: "campaign", MAX_RETRIES_TAG: "2", _OF_STEPS_TAG: "false"}
-"""Dagster retries a run that died; one that failed with an error waits for a person."""
+"""Dagster retries a run that died; after an error it waits for a person."""
 _EVERY_SECONDS, _DAYS, _NEWEST_RUNS = 10, 7, 10
 _NEWEST_DAYS = re.compile(rf"{NEWEST} (\d{{1,4}})")
 Published = Callable[[Backfill, dg.DagsterInstance], ShownDays | None]
@@ -162,10 +162,7 @@ def example_target(catalog: Catalog) -> str:
 
 
 def days_asked(text: str, storage: Storage, table: str) -> str:
-    """Resolves ``newest 7`` to the range of the newest published days; the launchpad's own range would be out of date.
-
-    Raises :class:`InvalidRequest` if no day is published.
-    """
+    """Resolves ``newest 7`` to the range of the newest published days. Raises :class:`InvalidRequest` without any."""
     if (found := _NEWEST_DAYS.fullmatch(text.strip())) is None:
         return text
     states = observe(storage, [table]).states if anything_published(storage) else {}
@@ -196,8 +193,8 @@ class _Carried:
         return self.backfill.campaign(name, self.context.run, self.context.log.info)
 
     def show(self, at: CampaignRun, page: Mapping[str, dg.MetadataValue], *, failed: bool = False) -> None:
-        """Dagster shows no observation without a materialization before it: the page is one. ``failed``: shown as the
-        run will be.
+        """Dagster shows no observation before a first materialization: the page is one. ``failed``: shown as the run
+        will be.
         """
         run, instance = {"run": dg.MetadataValue.dagster_run(self.context.run_id)}, self.context.instance
         with named_page(instance, at) as name:
@@ -321,7 +318,7 @@ def _undo(run: _Carried, config: PlanConfig) -> None:
 
 @contextmanager
 def named_page(instance: dg.DagsterInstance, at: CampaignRun) -> Iterator[str]:
-    """The partition for the campaign's current state; partitions of earlier states are deleted after the block."""
+    """The partition for the campaign's state; those of earlier states are deleted after the block."""
     name = page_of(at.plan, standing_of(at.facts))
     before = [each for each in instance.get_dynamic_partitions(SENSOR) if is_page_of(each, at.campaign)]
     instance.add_dynamic_partitions(SENSOR, [name])
@@ -345,7 +342,7 @@ def _notice_on(report: str, at: CampaignRun, step: CampaignStep) -> dg.AssetObse
 
 
 def run_under_way(instance: dg.DagsterInstance, campaign: str, but: str = "") -> str:
-    """The run that is alive or will be retried. Only the newest dead run tells: earlier ones were retried already."""
+    """The run that is alive or will be retried. Dead runs before the newest were retried already."""
     now, about = clock.now(), dg.RunsFilter(tags={CAMPAIGN_TAG: campaign})
     newest = instance.get_run_records(about, limit=_NEWEST_RUNS)
     for record in newest:
@@ -417,7 +414,6 @@ def _rename_page(context: dg.SensorEvaluationContext, backfill: Backfill, campai
 def _carry_on_or_say_why_not(
     context: dg.SensorEvaluationContext, backfill: Backfill, campaign: str
 ) -> dg.RunRequest | str:
-    """A plan that is gone or damaged holds up no other campaign."""
     try:
         at = backfill.campaign(campaign, None, context.log.info)
         state, move = at.state, at.next()

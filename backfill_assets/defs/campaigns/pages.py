@@ -1,4 +1,4 @@
-"""Pages of campaigns as Markdown entries of metadata; the UI shows up to 1,000 characters of each in place. Pure."""
+"""Pages of campaigns as Markdown metadata; the UI shows up to 1,000 characters of each in place. Pure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ LOCATION = "backfill_assets"
 JOB, APPROVE_JOB, UNDO_JOB = "campaign", "approve_campaign", "undo_campaign"
 OPS = {JOB: "carry_on", APPROVE_JOB: "approve", UNDO_JOB: "undo"}
 EFFECT_TAG = "backfill/effect"
-"""Tag: what the launched run will do, in a sentence."""
 _LAUNCH = "it opens filled in: press *Launch Run*"
 _MOST_NAMED = 6
 _MOST_WRONG = 3
@@ -92,7 +91,6 @@ def stopping(plan: Plan) -> PlanFinding | None:
 
 
 def step_page(at: CampaignRun, step: CampaignStep, pads: Launchpads) -> dict[str, dg.MetadataValue]:
-    """Shows state, cost and the step's report; the last notice has said all of its report."""
     report = at.state.done[step].report
     cost = spent_words(at.plan, at.entries())
     entries = standing_page(at, found_by(at, step), pads) | ({"cost": cost} if cost else {})
@@ -114,7 +112,6 @@ def last_found(at: CampaignRun) -> str:
 
 
 def letter_link(page: str, plan: str, served: str) -> dict[str, dg.MetadataValue]:
-    """``served`` is the address of the letter server, or empty."""
     if not page:
         return {}
     file = page if "://" in page else Path(page).as_uri()
@@ -122,7 +119,6 @@ def letter_link(page: str, plan: str, served: str) -> dict[str, dg.MetadataValue
 
 
 def standing_page(at: CampaignRun, found: str, pads: Launchpads) -> Entries:
-    """``found``, what a person can do now, and what is wrong on main meanwhile."""
     wrong = left_to(at)
     more = [f"And {len(wrong) - _MOST_WRONG} more: `backfill incident list`."] * (len(wrong) > _MOST_WRONG)
     meanwhile = " ".join([*map(escape_markdown, wrong[:_MOST_WRONG]), *more])
@@ -157,7 +153,7 @@ def _stopped(at: CampaignRun, found: str, pads: Launchpads) -> Entries:
 
 
 def effect_of_approval(at: CampaignRun) -> str:
-    """Also a tag of the run. Only staged days count."""
+    """Only staged days count."""
     planned = {table: as_ranges(each.days) for each in rebuilt_steps(at.plan) for table in each.tables}
     return f"publishes {at.plan.scope_of(at.state.validation.staged or planned)} at once, for every reader"
 

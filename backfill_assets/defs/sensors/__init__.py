@@ -1,6 +1,5 @@
-"""The sensors of the lakehouse; those of streams and campaigns are beside their jobs.
-
-Each may die at any moment: its next tick goes on.
+"""Sensors of the lakehouse; those of streams and campaigns are beside their jobs. After a crash the next tick goes
+on.
 
 - ``landed_files``: launches backfills of landed days, from names alone.
 - ``external_tables``: observes days of others that moved.

@@ -26,18 +26,17 @@ from backfill_assets.text import format_count
 
 SENSOR = "external_tables"
 _MOST_DAYS = 300
-"""Limits a tick: an event takes 10 ms."""
+"""In one tick: an event takes 10 ms."""
 Place = tuple[int, str]
 
 
 @dataclass
 class ObservedUpTo:
-    """The cursor. A new log at the same place starts anew."""
+    """The cursor; a new log at its place starts anew."""
 
     log: str
     places: dict[str, Place] = field(default_factory=dict)
     ahead: dict[str, set[str]] = field(default_factory=dict)
-    """Moved days that have no partition yet."""
 
     @classmethod
     def of(cls, cursor: str | None, log: str) -> "ObservedUpTo":

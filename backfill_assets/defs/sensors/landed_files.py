@@ -69,7 +69,6 @@ def landed_file_sensor(tables: PartitionedTables) -> dg.SensorDefinition:
 def nothing_builds(
     instance: dg.DagsterInstance, backfill: Backfill, chain: Sequence[Dataset], tables: PartitionedTables
 ) -> dict[str, list[date]]:
-    """Days left to the daily job that no run or stream takes in now."""
     busy = _taken_in_now(instance, backfill, tables)
     states = _landed_states(instance, backfill, chain, tables, {})
     waiting = {landed.raw: sorted(left_to_daily_job(landed)) for landed in states if landed.raw not in busy}
@@ -167,7 +166,6 @@ def _landed_state(
 
 
 def _being_restored(storage: Storage) -> dict[str, str]:
-    """Raw tables that have lost files: new files may have to be compared with the lost rows."""
     lost = (each for each in IncidentBook(storage).open() if each.cause is Cause.LOST_RAW)
     return {each.table: f"the incident {each.id}" for each in lost}
 
@@ -178,7 +176,6 @@ def _restored(storage: Storage, table: str) -> str:
 
 
 def _holds_days(storage: Storage, table: str) -> bool:
-    """A killed first run may have made the table, and no more."""
     log = PublicationLog(storage)
     return bool(log.day_states(log.head(), {table}))
 

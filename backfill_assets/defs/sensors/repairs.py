@@ -114,8 +114,6 @@ def repair_sensor(tables: PartitionedTables) -> dg.SensorDefinition:
 
 
 def restore_sensor() -> dg.SensorDefinition:
-    """A sensor has one job, and that of ``repairs`` is the watchdogs."""
-
     def restore(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorResult:
         asked = [each for each in launches(IncidentBook(backfill.storage).open()) if each.restores]
         requests = [
@@ -218,7 +216,7 @@ def look(
     known: Sequence[Incident],
     newest: NewestEntries | None = None,
 ) -> RepairContext:
-    """Reads runs before the lakehouse: a write that ends in between is not repeated. ``newest``: of campaigns."""
+    """Reads runs before the lakehouse: a write that ends in between is not repeated."""
     storage, now, names = backfill.storage, clock.now(), tables.by_table
     busy, streams, book = busy_days(instance, names), running_streams(storage, now), IncidentBook(storage)
     observed = observe_each(storage, tables.catalog.table_names)
@@ -273,7 +271,6 @@ def running_streams(storage: Storage, now: datetime) -> RunningStreams:
 def launch(
     instance: dg.DagsterInstance, graph: "BaseAssetGraph[Any]", attempt: RepairAttempt, tables: PartitionedTables
 ) -> None:
-    """Each day is built with its published version, at lowest priority."""
     days = {table: of_table for table, of_table in attempt.days.items() if table in tables.by_table}
     if not days:
         return
@@ -344,7 +341,6 @@ def _suspicions(
 def _failed_gates(
     instance: dg.DagsterInstance, gates: Sequence[dg.AssetCheckKey]
 ) -> tuple[dict[TableDay, HeldByGates], dict[TableDay, NotRun]]:
-    """Days that a gate holds back, and days whose run ended before their gates."""
     failed: dict[TableDay, HeldByGates] = {}
     not_run: dict[TableDay, NotRun] = {}
     for key, said in _said_of_failed(instance, gates):

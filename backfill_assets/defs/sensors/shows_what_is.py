@@ -1,7 +1,7 @@
-"""The sensor ``dagster_shows_what_is`` makes Dagster show what is published. It launches nothing.
+"""The sensor ``dagster_shows_what_is`` makes Dagster show what is published; it launches nothing.
 
-What runs do not report: days of killed runs, commands, rollbacks and late rows; checks that a failed run left; stale
-days; new ends of partitions.
+Runs leave out days of killed runs, commands, rollbacks and late rows; checks of a failed run; stale days; new ends
+of partitions.
 """
 
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
@@ -80,13 +80,11 @@ SENSOR = "dagster_shows_what_is"
 REPORTED_BY, REPORTED_TAG = "told_by", "backfill/checks_reported"
 _EVERY_SECONDS = 30
 _PATIENCE = timedelta(seconds=30)
-"""A run reports its publication within seconds; a slower one repeats it."""
 _MOST_DAYS, _NEWEST_RUNS = 200, 40
 _AFTER_THIS_TICK_SECONDS, _RELOAD_TIMEOUT_SECONDS = 1.0, 180
 _BY_HAND = "press Reload beside the code location, under Deployment, or start the code server again"
 Cursor = dict[str, Any]
 Page = Callable[[dg.SensorEvaluationContext, Backfill, Any], tuple[str, Any]]
-"""Takes and returns a cursor, and says what it did."""
 
 
 def shows_what_is_sensor(tables: PartitionedTables, pages: Mapping[str, Page]) -> dg.SensorDefinition:
@@ -144,9 +142,6 @@ class ShownDays:
         return {key: state for key, state in found.items() if self.tables.has(*key)}
 
     def publications(self, states: Iterable[DayState]) -> dict[TableDay, str]:
-        """The publication that Dagster shows for each materialized day, or empty; for a withdrawn one, what withdrew
-        it.
-        """
         found: dict[TableDay, str] = {}
         for table, of_table in _by_table(states).items():
             newest = newest_materializations(self.instance, table, [str(each.day) for each in of_table])
@@ -158,7 +153,7 @@ class ShownDays:
         return found
 
     def report(self, states: Sequence[DayState], run_of: Callable[[str], str], by: str) -> None:
-        """Reports inputs first: Dagster calls a day outdated that is older than its inputs."""
+        """Inputs first: Dagster calls a day outdated that is older than its inputs."""
         found_of = _by_table(states)
         for table in (table for table in self.tables.by_table if table in found_of):
             of_table = sorted(found_of[table], key=lambda state: state.day)
@@ -211,12 +206,10 @@ def _days(shown: ShownDays, context: dg.SensorEvaluationContext, backfill: Backf
 @dataclass(frozen=True)
 class ReportedUpTo:
     world: str = ""
-    """A digest of log and partitions."""
     settled: int = -1
 
     @classmethod
     def of(cls, seen: Any, partitions: Mapping[str, Partitions], log: str = "") -> "ReportedUpTo":
-        """Starts anew if partitions have grown, or the log was made again."""
         # By table: one may grow to where another ends already, and a plain set would not change.
         ends = {
             name: [str(each.start.date()), str(each.end.date()) if each.end else "open"]
@@ -320,7 +313,6 @@ def put_checks_right(shown: ShownDays) -> int:
 
 
 def _unreported(instance: dg.DagsterInstance) -> list[dg.DagsterRun]:
-    """Ordered by change: an old run may have failed just now, and tagging is a change."""
     ended = dg.RunsFilter(statuses=[dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED])
     many = _NEWEST_RUNS
     while True:
@@ -331,7 +323,7 @@ def _unreported(instance: dg.DagsterInstance) -> list[dg.DagsterRun]:
 
 
 def _planned(shown: ShownDays, run: dg.DagsterRun) -> Iterator[ShownCheck]:
-    """A run of a whole job has no selection and means all tables."""
+    """A run without a selection means all tables."""
     selected = None if run.asset_selection is None else {key.to_user_string() for key in run.asset_selection}
     chosen = [table for table in shown.checks if selected is None or table in selected]
     keys = [check_key(table, name) for table in chosen for name in check_names(shown.checks[table])]
@@ -366,7 +358,6 @@ def _said_before(shown: ShownDays, planned: Sequence[ShownCheck], run: str) -> I
 
 
 def _held_back_in(instance: dg.DagsterInstance, run: str) -> bool:
-    """A run with a failed gate ended as it should."""
     events = instance.get_records_for_run(run, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION).records
     logged = (each.event_log_entry.dagster_event for each in events)
     said = [each.asset_check_evaluation_data for each in logged if each is not None]
