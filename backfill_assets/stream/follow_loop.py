@@ -12,8 +12,10 @@ Lease and reporter have a lock each, and whoever publishes to raw its turn.
 
 from __future__ import annotations
 
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -21,6 +23,7 @@ from backfill_assets.lakehouse.disk import full_disk
 from backfill_assets.stream.gained import NOTHING, Gained, GainedBatch
 
 _LOOK_SECONDS = 1.0
+_TURN_SECONDS = 0.0005
 
 
 class Following(Protocol):
@@ -48,6 +51,19 @@ class Following(Protocol):
 
     def stop(self, seconds: float) -> None:
         """Let it do what it has, within so many seconds; what is left is for the next start."""
+
+
+@contextmanager
+def short_turns() -> Iterator[None]:
+    """A thread that comes back from a file or a database waits while the other one computes: by default 5 ms each time,
+    which makes both loops half as fast.
+    """
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(_TURN_SECONDS)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
 
 
 @dataclass

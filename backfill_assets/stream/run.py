@@ -13,7 +13,7 @@ from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.stream.batches import Reading
 from backfill_assets.stream.facts import Facts
-from backfill_assets.stream.follow_loop import FollowLoop, InTurn
+from backfill_assets.stream.follow_loop import FollowLoop, InTurn, short_turns
 from backfill_assets.stream.follower import Follower
 from backfill_assets.stream.landed import LandingReading
 from backfill_assets.stream.lease import StreamLease, acquire_stream
@@ -64,7 +64,8 @@ def run_stream(lake: Lake, request: StreamRequest, run: RunInfo, progress: Progr
         if request.follow:
             follower.catch_up()
             reporter.followed_again()
-        stream.run()
+        with short_turns():
+            stream.run()
 
 
 def _tell(lease: StreamLease, progress: Progress, report: Report, text: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
 from types import SimpleNamespace
@@ -81,12 +82,18 @@ def test_rows_that_come_while_files_are_put_together_stay_new(
     What another one takes back meanwhile is not taken for put together: facts have it, so their day is built whole.
     """
     later, read = streamed.append(FEW), facts._paths
-    with streamed.facts.raw_turn:
-        waits = threading.Thread(target=streamed.put_together)
-        waits.start()
-        waits.join(0.05)
-        assert len(streamed.files()) == FEW + 1, "it is raw's turn"
-    waits.join()
+    files = list[int]()
+
+    @contextmanager
+    def turn() -> Iterator[None]:
+        files.append(len(streamed.files()))
+        yield
+        files.append(len(streamed.files()))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(streamed.facts, "raw_turn", turn())
+        streamed.put_together()
+    assert files == [FEW + 1, 2], "they are put together in raw's turn"
     assert len(streamed.files()) == 2 and later < streamed.files()
     assert streamed.new() == later
 

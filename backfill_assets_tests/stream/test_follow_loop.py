@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Collection
@@ -105,10 +106,11 @@ def test_a_stream_reads_on_while_slow_facts_follow_and_ends_after_them(
     """While that of the first batch is under way, two others come into raw. Each loop has handles of its own."""
     stream = SmallStream(spark, tmp_path, LandingFolder())
     followed, users = list[set[date]](), dict[str, Publisher]()
-    publish = LandingReading.publish
+    publish, turns = LandingReading.publish, list[float]()
 
     def follow(self: Follower, days: Collection[date]) -> None:
         users["facts"] = self.lake.publisher
+        turns.append(sys.getswitchinterval())
         latest = time.monotonic() + _PATIENCE_SECONDS
         while days and [each.kind for each in stream.reports].count("batch") < 3:
             assert time.monotonic() < latest, "raw waits for its facts"
@@ -128,3 +130,4 @@ def test_a_stream_reads_on_while_slow_facts_follow_and_ends_after_them(
     assert [each.kind for each in stream.reports if each.kind != "reading"] == [*["batch"] * 3, *["followed"] * 2]
     assert followed == [{DAY}] * 2 and len(stream.raw()) == 3
     assert users["raw"] is not users["facts"] and users["raw"].log is not users["facts"].log
+    assert max(turns[1:]) < sys.getswitchinterval() / 5, "threads take short turns while there are two loops"
