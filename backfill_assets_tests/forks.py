@@ -15,11 +15,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from types import ModuleType
 
+import pyarrow as pa
+
 _ENDED = "ended"
 
 
 def serve(run: Callable[..., int]) -> None:
     """Each process calls ``run`` with the words of its line, and ends with what that returns."""
+    pa.array([0])  # Arrow's first array imports pandas: here, and not in each process
     for line in sys.stdin:
         child = os.fork()
         if child == 0:

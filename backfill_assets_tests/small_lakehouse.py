@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -66,6 +67,13 @@ class SmallLakehouse:
 
     def now(self) -> datetime:
         return self.time.moment
+
+    def copy(self, root: Path) -> SmallLakehouse:
+        """Another one with the same past."""
+        shutil.copytree(self.storage.root, root, dirs_exist_ok=True)
+        found = SmallLakehouse(root, self.steps)
+        found.minutes, found.metrics, found.logic = self.minutes, dict(self.metrics), dict(self.logic)
+        return found
 
     def publish(
         self,

@@ -18,7 +18,8 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -133,6 +134,15 @@ class Years:
                 self.maintain()
             if number % 200 == 199:
                 told(f"{number + 1} days, {self.entries:,} publications, {time.perf_counter() - started:.0f} s")
+        return self.end(days)
+
+    def copy(self, root: Path) -> Years:
+        """Another lakehouse with the same past."""
+        shutil.copytree(self.root, root)
+        return replace(deepcopy(self), root=root)
+
+    def end(self, days: int) -> str:
+        """After so many days: see :meth:`live`."""
         self.clock += timedelta(hours=1)
         self.put_files()  # what the undoing of the campaign puts back
         self.campaign(FIRST + timedelta(days=days - 1))

@@ -341,8 +341,8 @@ class LocalEventLog(SqliteEventLogStorage):
 BACKFILLS_EVERY_SECONDS = 2
 _INTERVAL = "DEFAULT_DAEMON_INTERVAL_SECONDS"
 _NAME = "backfill_assets.defs.dagster_internals"
-_IMPORTED = ("dagster._grpc.impl", "backfill_assets.defs.location")
-"""All but the definitions: no table may be open when a process is forked."""
+_IMPORTED = ("dagster._grpc.impl", "backfill_assets.defs.location", "pandas")
+"""All but the definitions: no table may be open when a process is forked. Arrow's first array imports pandas."""
 _CONTEXT, _COMMAND = "multiprocessing", "get_python_environment_entry_point"
 
 

@@ -18,7 +18,7 @@ What does a Delta log say?
 
 What does a table hold?
 
-- ``main_table``: main; sets its retention.
+- ``main_table``: main; sets its retention. ``open_handles``: kept for the next who opens it.
 - ``timelines``: staged days of one table, in its folder.
 - ``named_timelines``: days beside main that people keep; the room ``timeline`` works on them.
 - ``records``: publications and days, as logged.

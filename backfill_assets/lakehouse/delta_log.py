@@ -22,6 +22,7 @@ from deltalake.exceptions import DeltaError
 
 from backfill_assets.days import day_or_none
 from backfill_assets.errors import LakehouseUnusable, PublicationRefused
+from backfill_assets.lakehouse import durable
 from backfill_assets.lakehouse.catalog_managed import require_own_log
 from backfill_assets.lakehouse.storage import Storage
 
@@ -36,6 +37,8 @@ _CATALOG_MANAGED = "catalog-managed"
 _MOST_NAMED_COMMITS = 400
 """With more commits after the hinted checkpoint, the hint is stale."""
 _LOOKED_FOR_AT_ONCE = 20
+_MOST_COMMITS_SINCE = 20
+"""With more of them, a checkpoint has less to read."""
 Actions = list[dict[str, Any]]
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.\d{10}\.(\d{10}))?\.parquet$")
 _CHECKPOINT_2 = re.compile(r"(\d{20})\.checkpoint\.[0-9a-f]{8}-[0-9a-f-]{27}\.(?:json|parquet)$")
@@ -107,18 +110,49 @@ def read_log(storage: Storage, table: str, version: int) -> LogState:
     return LogState(version, active)
 
 
+@dataclass(frozen=True)
+class LogRead:
+    state: LogState
+    transactions: Mapping[str, int]
+    commit: tuple[int, ...]
+    """What the file of the version's commit was when it was read."""
+
+
 def read_log_and_transactions(
-    storage: Storage, table: str, version: int, base: int | None = None
-) -> tuple[LogState, dict[str, int]]:
-    """:func:`read_log` and :func:`read_transactions` in one pass, from checkpoint ``base``."""
-    active: dict[str, AddedFile] = {}
-    transactions: dict[str, int] = {}
+    storage: Storage, table: str, version: int, base: int | None = None, known: LogRead | None = None
+) -> LogRead:
+    """:func:`read_log` and :func:`read_transactions` in one pass, from what is ``known``, or checkpoint ``base``."""
+    commit = _commit_as_it_is(storage, table, version)
+    since = _commits_since(storage, table, version, known)
+    if known is None or since is None:
+        known, since = None, actions_up_to(storage, table, version, [*_ADD_COLUMNS, *_TRANSACTION_COLUMNS], base)
+    active = dict(known.state.active) if known else {}
+    transactions = dict(known.transactions) if known else {}
     vectors: set[str] = set()
-    for actions in actions_up_to(storage, table, version, [*_ADD_COLUMNS, *_TRANSACTION_COLUMNS], base):
+    for actions in since:
         apply_actions(active, {}, actions, vectors)
         transactions |= _transactions_in(actions)
     _refuse_vectors(vectors)
-    return LogState(version, active), transactions
+    return LogRead(LogState(version, active), transactions, commit)
+
+
+def _commits_since(storage: Storage, table: str, version: int, known: LogRead | None) -> list[Actions] | None:
+    """None if what is known is too old, or of a log that is another by now."""
+    if known is None or not 0 <= version - known.state.version <= _MOST_COMMITS_SINCE:
+        return None
+    if not known.commit or known.commit != _commit_as_it_is(storage, table, known.state.version):
+        return None
+    names = [commit_file(table, number) for number in range(known.state.version + 1, version + 1)]
+    with suppress(FileNotFoundError):
+        found = [require_actions(storage, name) for name in names]
+        require_own_log(table, found)
+        return found
+    return None
+
+
+def _commit_as_it_is(storage: Storage, table: str, version: int) -> tuple[int, ...]:
+    """Empty without the file, or on an object store."""
+    return durable.as_it_is(storage.uri(commit_file(table, version))) if storage.is_folder else ()
 
 
 def read_declaration(storage: Storage, table: str, version: int) -> tuple[dict[str, Any], dict[str, Any]]:

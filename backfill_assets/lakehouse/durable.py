@@ -34,7 +34,7 @@ def is_wanted() -> bool:
 
 def keep(root: str, paths: Iterable[str]) -> None:
     """Sync ``paths`` below ``root`` and their folders, without absent ones. Raises :class:`OSError`."""
-    files = [(path, _as_it_is(path)) for path in (f"{root}/{path}" for path in paths)]
+    files = [(path, as_it_is(path)) for path in (f"{root}/{path}" for path in paths)]
     new = {path: it for path, it in files if it != _known.get(path, ())}
     folders = _folders(root, new)
     _each(sync_file, [path for path, it in new.items() if it])
@@ -67,7 +67,8 @@ def _sync(path: str) -> None:
         os.close(opened)
 
 
-def _as_it_is(path: str) -> tuple[int, ...]:
+def as_it_is(path: str) -> tuple[int, ...]:
+    """Tells a file from one that replaced it, or was written since. Empty if there is none."""
     try:
         found = os.stat(path)  # noqa: PTH116 - a path of the storage is text
     except (FileNotFoundError, NotADirectoryError):
@@ -80,7 +81,7 @@ def _folders(root: str, files: Iterable[str]) -> dict[str, tuple[int, ...]]:
     for file in files:
         folder = file.rpartition("/")[0]
         while len(folder) >= len(root) and folder not in found:
-            found[folder] = _as_it_is(folder)
+            found[folder] = as_it_is(folder)
             if found[folder] and found[folder] == _known.get(folder):
                 break
             folder = folder.rpartition("/")[0]

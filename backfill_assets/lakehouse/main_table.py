@@ -18,13 +18,13 @@ from deltalake.transaction import AddAction
 from backfill_assets.errors import CommitRefused, PublicationRefused
 from backfill_assets.lakehouse.delta_log import (
     AddedFile,
+    LogRead,
     LogState,
     RemovedFile,
     VersionGone,
     commits_back,
     hinted_checkpoint,
     newest_version,
-    open_again,
     open_table,
     read_log_and_transactions,
     read_transactions,
@@ -33,6 +33,7 @@ from backfill_assets.lakehouse.delta_log import (
     written_at,
 )
 from backfill_assets.lakehouse.disk import explain_failure
+from backfill_assets.lakehouse.open_handles import Known
 from backfill_assets.lakehouse.retry import Retry
 from backfill_assets.lakehouse.storage import Storage
 
@@ -66,16 +67,15 @@ class MainTable:
     version: int
     opened: DeltaTable | None = field(default=None, repr=False, compare=False)
     base: int | None = field(default=None, repr=False, compare=False)
-    handles: dict[str, DeltaTable] = field(default_factory=dict, repr=False, compare=False)
-    """By table."""
+    known: Known = field(default_factory=Known, repr=False, compare=False)
 
     @classmethod
-    def open(cls, storage: Storage, name: str, handles: dict[str, DeltaTable] | None = None) -> MainTable | None:
-        """``handles`` are those of whoever opens it again and again."""
+    def open(cls, storage: Storage, name: str, known: Known | None = None) -> MainTable | None:
+        """``known`` is of whoever opens it again and again."""
         base = hinted_checkpoint(storage, name) if storage.is_folder else None
         version = version_by_names(storage, name, base)
         if version is not None:
-            return cls(storage, name, version, base=base, handles={} if handles is None else handles)
+            return cls(storage, name, version, base=base, known=known or Known())
         try:
             with explain_failure(f"{storage.uri(name)} cannot be read"):
                 handle = open_table(storage, name)
@@ -88,9 +88,7 @@ class MainTable:
         if self.opened is not None:
             return self.opened
         with self._while_kept(), explain_failure(f"{self.storage.uri(self.name)} cannot be read"):
-            found = open_again(self.storage, self.name, self.version, self.handles.get(self.name))
-        self.handles[self.name] = found
-        return found
+            return self.known.handle_at(self.storage, self.name, self.version)
 
     @contextmanager
     def _while_kept(self) -> Iterator[None]:
@@ -129,12 +127,15 @@ class MainTable:
         return table
 
     @cached_property
-    def _log(self) -> tuple[LogState, dict[str, int]]:
+    def _log(self) -> LogRead:
         with self._while_kept():
-            return read_log_and_transactions(self.storage, self.name, self.version, self.base)
+            known = self.known.logs.get(self.name)
+            found = read_log_and_transactions(self.storage, self.name, self.version, self.base, known)
+        self.known.logs[self.name] = found
+        return found
 
     def state(self) -> LogState:
-        return self._log[0]
+        return self._log.state
 
     def removed_files(self) -> dict[str, RemovedFile]:
         return removed_files(self.storage, self.name, self.version)
@@ -149,12 +150,12 @@ class MainTable:
     @cached_property
     def _transactions(self) -> Mapping[str, int]:
         try:
-            return self._log[1]
+            return self._log.transactions
         except PublicationRefused:  # of files that no publication can carry; what was published is there all the same
             return self._read_transactions()
 
-    def transactions(self) -> dict[str, int]:
-        return self._log[1] if "_log" in vars(self) else self._read_transactions()
+    def transactions(self) -> Mapping[str, int]:
+        return self._log.transactions if "_log" in vars(self) else self._read_transactions()
 
     def _read_transactions(self) -> dict[str, int]:
         with self._while_kept():

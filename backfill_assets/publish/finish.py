@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from datetime import date
 from functools import partial
 
-from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from backfill_assets import clock
 from backfill_assets.errors import BackfillError, InvalidRequest, PublicationRefused
 from backfill_assets.lakehouse.delta_log import AddedFile, LogState, VersionGone
 from backfill_assets.lakehouse.main_table import Files, MainTable, VersionPassed, of_days, read_afresh
+from backfill_assets.lakehouse.open_handles import Known
 from backfill_assets.lakehouse.records import Outcome, Prepared, Publication
 from backfill_assets.lakehouse.retry import Retry
 from backfill_assets.lakehouse.storage import Storage
@@ -46,7 +46,7 @@ class Finish:
         self.reached = reached
         self.declared: Declared = NOTHING_DECLARED
         """What the declarations of its tables say of closed days."""
-        self._handles: dict[str, DeltaTable] = {}
+        self._known = Known()
 
     def finish(self, publication: str) -> Outcome:
         """How the publication ended. Raises :class:`CommitRefused` if a table takes no commit; the entry stays open."""
@@ -231,6 +231,7 @@ class Finish:
                 done = mains if outcome == "done" else {}
                 schemas = {table: prepared.change(table).table_schema for table in done}
                 readers_file.renew(self.log, versions, mains, schemas)
+            self._known.give_back(self.storage)
             _tell(publication, outcome, own)
         return closed
 
@@ -247,7 +248,7 @@ class Finish:
             return main.version
 
     def _main(self, table: str) -> MainTable:
-        main = MainTable.open(self.storage, table, self._handles)
+        main = MainTable.open(self.storage, table, self._known)
         if main is None:
             raise PublicationRefused(
                 f"The table {table} has disappeared while a publication to it was open.",

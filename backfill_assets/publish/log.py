@@ -7,6 +7,7 @@ an entry without its file is read through the table: a platform's maintenance co
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from functools import cached_property, partial
@@ -21,6 +22,7 @@ from deltalake.transaction import AddAction
 from backfill_assets import clock
 from backfill_assets.days import TableDay
 from backfill_assets.errors import CommitRefused, LakehouseUnusable
+from backfill_assets.lakehouse import open_handles
 from backfill_assets.lakehouse.delta_log import (
     commit_file,
     commits_back,
@@ -98,8 +100,6 @@ class PublicationLog:
         """The next look starts at this version, and lists nothing."""
         self._listed: tuple[int, LogFiles] | None = None
         self._closed: tuple[str, Mapping[str, int]] = ("", {})
-        self._own: DeltaTable | None = None
-        """The one that the last own entry was appended by."""
 
     def head(self) -> Head:
         version, opener = self._newest()
@@ -125,8 +125,7 @@ class PublicationLog:
 
     def _open(self, version: int) -> DeltaTable:
         """Each handle is of one head."""
-        own, self._own = self._own, None
-        return open_again(self.storage, LOG_TABLE, version, own)
+        return open_again(self.storage, LOG_TABLE, version, open_handles.take(self.storage, LOG_TABLE))
 
     def _newest_by_names(self) -> int | None:
         if self._seen is not None:
@@ -147,6 +146,10 @@ class PublicationLog:
         """Reading creates no log: a mistyped path would become a lakehouse."""
         if not anything_published(self.storage):
             return None
+        if (known := open_handles.take(self.storage, LOG_TABLE)) is not None:
+            with suppress(DeltaError):
+                known.update_incremental()
+                return known
         retry = Retry("Opening the publication log", most=_MOST_OPENINGS)
         while True:
             try:
@@ -170,6 +173,8 @@ class PublicationLog:
             # On a disk the version was found by names, and may be trimmed by now; else it is open already.
             handle = self._load() if self.storage.is_folder or version == NO_LOG else opener()
             self._listed = NO_LOG if handle is None else handle.version(), LogFiles.of(self.storage, handle)
+            if handle is not None and self.storage.is_folder:
+                open_handles.give_back(self.storage, LOG_TABLE, handle)
         return self._listed[1]
 
     def _create(self) -> DeltaTable:
@@ -324,7 +329,7 @@ class PublicationLog:
             if not self._was_trimmed(head):
                 raise
             return False
-        self._own = head.handle
+        open_handles.give_back(self.storage, LOG_TABLE, head.handle)
         return True
 
     def _was_trimmed(self, head: Head) -> bool:

@@ -107,7 +107,7 @@ class Publisher(Finish):
         )
 
     def _look(self, writes: Iterable[str], reads: Iterable[str], also: Iterable[str]) -> Look:
-        mains = {table: MainTable.open(self.storage, table) for table in writes}
+        mains = {table: MainTable.open(self.storage, table, self._known) for table in writes}
         return Look.at(self.log, self.log.head(), mains, reads, *also)
 
     def publish(self, publication: Publication, readers: Readers = NO_READERS) -> Published | Conflict:
@@ -248,7 +248,7 @@ class Publisher(Finish):
         return bool(blocking)
 
     def _open(self, head: Head, change: TableChange, kept_days: int) -> MainTable:
-        main, pinned = MainTable.open(self.storage, change.table, self._handles), head.state.versions.get(change.table)
+        main, pinned = MainTable.open(self.storage, change.table, self._known), head.state.versions.get(change.table)
         require_newest(change.table, main.version if main else None, pinned)
         if main and (main.version, pinned) == (0, None) and drop_torn_commit(self.storage, change.table, 0):
             main = None

@@ -13,11 +13,18 @@ from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.played_lake import no_spark
 
 
+@pytest.fixture(scope="package")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Backfill:
+    """The home that each of them begins with."""
+    with pytest.MonkeyPatch.context() as patch:
+        return PlayedCampaign(Backfill(tmp_path_factory.mktemp("begun"), patch), patch).backfill
+
+
 @pytest.fixture
-def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PlayedCampaign:
+def played(begun: Backfill, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PlayedCampaign:
     monkeypatch.setattr(foreground, "foreground_spark", no_spark)
     monkeypatch.setattr("backfill_assets.plan.keep.require_carried_out", lambda *_, **__: None)
-    return PlayedCampaign(Backfill(tmp_path / "home", monkeypatch), monkeypatch)
+    return PlayedCampaign(Backfill(tmp_path / "home", monkeypatch), monkeypatch, begun)
 
 
 @pytest.fixture

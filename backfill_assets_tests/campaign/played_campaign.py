@@ -35,12 +35,15 @@ Ids = Mapping[date, Sequence[int]]
 
 
 class PlayedCampaign:
-    """``before`` has published both days; what is asked of the plan is typed into ``backfill``."""
+    """``before`` has published both days, here or where it was ``begun``; what is asked is typed into ``backfill``."""
 
-    def __init__(self, backfill: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, backfill: Backfill, monkeypatch: pytest.MonkeyPatch, begun: Backfill | None = None) -> None:
         monkeypatch.setenv("BACKFILL_ROLLBACK_WINDOW_DAYS", "100000")
         self.backfill, self.lakehouse = backfill, backfill.lakehouse
         self.monkeypatch = monkeypatch
+        if begun is not None:
+            backfill.begin_as(begun)
+            return
         self.lakehouse.publish("before", {TABLE: OLD})
         keep_plan(self.lakehouse.storage, PLAN.id, PLAN.to_json())
 

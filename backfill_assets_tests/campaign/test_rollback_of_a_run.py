@@ -34,9 +34,8 @@ DAY = date(2017, 3, 4)
 class Runs:
     """Raw rows of one day, and runs that build a table from what is published."""
 
-    def __init__(self, root: Path) -> None:
-        self.small = SmallLakehouse(root)
-        self.land(1)
+    def __init__(self, small: SmallLakehouse) -> None:
+        self.small = small
 
     def land(self, row: int) -> str:
         """Append one row to raw."""
@@ -68,17 +67,23 @@ class Runs:
         return int(content.checksum) if content else 0
 
 
-@pytest.fixture
-def runs(tmp_path: Path) -> Iterator[Runs]:
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> SmallLakehouse:
     """Bronze, fact and revenue of one row; then a late row, taken in by all three."""
-    found = Runs(tmp_path)
+    found = Runs(SmallLakehouse(tmp_path_factory.mktemp("built")))
     with clock.use(found.small.time):
         for id, rows in (("one", [1]), ("two", [1, 2])):
-            if id == "two":
-                found.land(2)
+            found.land(len(rows))
             found.run(BRONZE, f"bronze-{id}", rows)
             found.run(FACT, f"fact-{id}", rows)
             found.run(REVENUE, f"revenue-{id}", rows)
+    return found.small
+
+
+@pytest.fixture
+def runs(built: SmallLakehouse, tmp_path: Path) -> Iterator[Runs]:
+    found = Runs(built.copy(tmp_path))
+    with clock.use(found.small.time):
         yield found
 
 

@@ -40,11 +40,16 @@ RUN = RunInfo("a-run", launched_by="bob")
 class Undoable:
     """Raw days, bronze built from just these by v1, and a campaign that brought other bronze days."""
 
-    def __init__(self, home: Path) -> None:
-        self.small = SmallLakehouse(home / "lakehouse")
-        self.lake = lake_of(self.small)
-        self.small.publish("raw", {"raw_sales": {DAY: [1], NEXT: [2]}})
-        self.bronze("old", {DAY: [1], NEXT: [2]})
+    def __init__(self, small: SmallLakehouse) -> None:
+        self.small = small
+        self.lake = lake_of(small)
+
+    @classmethod
+    def begun(cls, home: Path) -> Undoable:
+        found = cls(SmallLakehouse(home / "lakehouse"))
+        found.small.publish("raw", {"raw_sales": {DAY: [1], NEXT: [2]}})
+        found.bronze("old", {DAY: [1], NEXT: [2]})
+        return found
 
     def bronze(self, id: str, rows: Mapping[date, Sequence[int]], campaign: str = "", code: str = "v1") -> None:
         """Built from raw as it is now."""
@@ -76,11 +81,18 @@ def in_force(publisher: Publisher, campaign: str = CAMPAIGN) -> str:
     return facts.publication
 
 
-@pytest.fixture
-def campaign(tmp_path: Path) -> Iterator[Undoable]:
-    found = Undoable(tmp_path)
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> SmallLakehouse:
+    found = Undoable.begun(tmp_path_factory.mktemp("published"))
     with clock.use(found.small.time):
         found.cut_over()
+    return found.small
+
+
+@pytest.fixture
+def campaign(published: SmallLakehouse, tmp_path: Path) -> Iterator[Undoable]:
+    found = Undoable(published.copy(tmp_path / "lakehouse"))
+    with clock.use(found.small.time):
         yield found
 
 
@@ -153,7 +165,7 @@ FIRST = date(2017, 3, 3)
 @pytest.fixture
 def of_a_new_day(tmp_path: Path) -> Iterator[Undoable]:
     """The campaign brought a first day; a row was taken in there since."""
-    found = Undoable(tmp_path)
+    found = Undoable.begun(tmp_path)
     with clock.use(found.small.time):
         found.small.publish("raw-3", {"raw_sales": {FIRST: [3]}})
         found.bronze("cut", {FIRST: [3], DAY: [10]}, CAMPAIGN)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,11 +21,13 @@ from backfill_assets.lakehouse.delta_log import (
     commits_back,
     hinted_checkpoint,
     read_log,
+    read_log_and_transactions,
     read_transactions,
     removed_files,
     version_by_names,
 )
 from backfill_assets.lakehouse.main_table import MainTable
+from backfill_assets.lakehouse.open_handles import Known
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets_tests.protocol.lake import D1, D2, Lake
 
@@ -106,15 +109,31 @@ def test_a_table_that_moved_refuses_a_commit_on_an_older_version(lake: Lake) -> 
 
 def test_a_handle_that_came_along_commits_on_no_version_but_the_one_decided_on(lake: Lake) -> None:
     """It is of whoever opened the table last."""
-    handles: dict[str, DeltaTable] = {}
-    earlier = MainTable.open(lake.storage, "t", handles)
+    known = Known()
+    earlier = MainTable.open(lake.storage, "t", known)
     assert earlier is not None and earlier.handle.version() == earlier.version
     lake.publish("p5", {"t": {D1: ["a5"]}})
-    newer = MainTable.open(lake.storage, "t", handles)
+    newer = MainTable.open(lake.storage, "t", known)
     assert newer is not None and newer.handle is earlier.handle
     assert not earlier.commit("late", {}, target={}, active={}, schema=None, at=lake.clock)
     assert lake.table("t").version() == newer.version
     assert newer.commit("next", {}, target={}, active={}, schema=None, at=lake.clock)
+
+
+def test_what_is_known_of_a_log_comes_along_and_is_of_no_other_log(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only commits since are read; a table that came in its place, or a commit that was written over, is read whole."""
+    newest = lake.table("t").version()
+    whole = {version: read_log_and_transactions(lake.storage, "t", version) for version in range(1, newest + 1)}
+    with monkeypatch.context() as patched:
+        patched.setattr(delta_log, "actions_up_to", None)
+        for earlier, version in itertools.combinations_with_replacement(whole, 2):
+            known = whole[earlier]
+            assert read_log_and_transactions(lake.storage, "t", version, known=known) == whole[version]
+    assert read_log_and_transactions(lake.storage, "t", 1, known=whole[newest]) == whole[1]
+    other = Path(_log_file(lake, 1))
+    other.rename(other.with_suffix(".was"))
+    other.write_bytes(Path(_log_file(lake, 2)).read_bytes())
+    assert read_log_and_transactions(lake.storage, "t", 1, known=whole[1]).transactions == {"p1": 1}
 
 
 def test_a_hint_of_what_is_gone_is_passed_over(lake: Lake) -> None:

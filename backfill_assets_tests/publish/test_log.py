@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from backfill_assets.days import TableDay
 from backfill_assets.errors import LakehouseUnusable
+from backfill_assets.lakehouse import open_handles
 from backfill_assets.lakehouse.delta_log import open_table
 from backfill_assets.lakehouse.records import DayChange, DayContent, Publication
 from backfill_assets.lakehouse.storage import Storage
@@ -316,9 +317,11 @@ def test_a_log_that_is_trimmed_while_it_is_opened_is_opened_again(lake: Lake, mo
 
     monkeypatch.setattr(publication_log, "open_table", opens)
     fails = 3
+    open_handles.take(lake.storage, LOG_TABLE)  # another process has none
     assert PublicationLog(lake.storage).files().paths
     tries.clear()
     fails = 99
+    open_handles.take(lake.storage, LOG_TABLE)
     with pytest.raises(DeltaError, match="997"):
         PublicationLog(lake.storage).files()
     assert len(tries) == publication_log._MOST_OPENINGS

@@ -51,12 +51,14 @@ class World:
     logic = ""
     """What staged days say of the logic that made them."""
 
-    def __init__(self, root: Path) -> None:
-        self.small = SmallLakehouse(root / "lakehouse", [STEP])
+    def __init__(self, small: SmallLakehouse) -> None:
+        self.small = small
+        self.lake = lake_of(small, catalog=CATALOG)
+
+    def begin(self) -> None:
         days = (OLD, NEW, NEVER)
         for table in ("bronze", "rates"):
             self.small.publish(table, {table: {day: [1] for day in days}})
-        self.lake = lake_of(self.small, catalog=CATALOG)
         for day, version in ((OLD, V1), (NEW, V2)):
             self.publish(day, version)
         for version in (V1, V2):
@@ -116,9 +118,17 @@ class World:
         return {state.day: state.content.code_version for state in states if state.content}
 
 
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> SmallLakehouse:
+    found = World(SmallLakehouse(tmp_path_factory.mktemp("begun") / "lakehouse", [STEP]))
+    with clock.use(found.small.time):
+        found.begin()
+    return found.small
+
+
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    found = World(tmp_path)
+def world(begun: SmallLakehouse, tmp_path: Path) -> Iterator[World]:
+    found = World(begun.copy(tmp_path / "lakehouse"))
     with clock.use(found.small.time):
         yield found
 

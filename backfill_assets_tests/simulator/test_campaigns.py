@@ -306,7 +306,7 @@ def test_what_is_not_as_expected_any_more_is_not_published(told: Story) -> None:
     assert len(told.rows("sums", FRIDAY)) == 2 and not told.world.agreement.undoable()
 
 
-@pytest.mark.parametrize("share", [0.2, 0.5, 0.8])
+@pytest.mark.parametrize("share", [0.5, *(pytest.param(share, marks=pytest.mark.long) for share in (0.2, 0.8))])
 def test_killed_anywhere_and_typed_again_it_ends_as_if_nothing_had_been(share: float) -> None:
     """A plan that is run, approved and rolled back, each by a process that dies on its way."""
 

@@ -31,13 +31,20 @@ DAY, NEXT, LAST = date(2017, 3, 1), date(2017, 3, 2), date(2017, 3, 3)
 SUMS = f"SELECT (SELECT sum(id) FROM {FACT}), (SELECT sum(id) FROM {REVENUE})"  # noqa: S608 - our names
 
 
-@pytest.fixture
-def lakehouse(tmp_path: Path) -> Iterator[SmallLakehouse]:
-    """In a folder with a space and a percent sign in its name."""
-    found = SmallLakehouse(tmp_path / "the 10% lake")
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> SmallLakehouse:
+    found = SmallLakehouse(tmp_path_factory.mktemp("published"))
     with clock.use(found.time):
         found.publish("one", {FACT: {DAY: [1], NEXT: [2]}, REVENUE: {DAY: [10], NEXT: [20]}})
         found.publish("two", {FACT: {NEXT: [3, 4]}, REVENUE: {NEXT: [70]}}, code="v2")
+    return found
+
+
+@pytest.fixture
+def lakehouse(published: SmallLakehouse, tmp_path: Path) -> Iterator[SmallLakehouse]:
+    """In a folder with a space and a percent sign in its name."""
+    found = published.copy(tmp_path / "the 10% lake")
+    with clock.use(found.time):
         yield found
 
 

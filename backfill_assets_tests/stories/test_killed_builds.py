@@ -48,7 +48,7 @@ _PATIENCE_SECONDS = 120
 
 # Forked from a process that has imported everything: two seconds less for each run.
 _PROCESSES = multiprocessing.get_context("forkserver")
-_PROCESSES.set_forkserver_preload([killed_builder.__name__])
+_PROCESSES.set_forkserver_preload([killed_builder.__name__, "pandas"])
 
 
 @dataclass

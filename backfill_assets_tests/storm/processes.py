@@ -68,7 +68,8 @@ class Storm:
     def __post_init__(self) -> None:
         self.random = random.Random(self.place.seed)
         self.context: ForkServerContext = multiprocessing.get_context("forkserver")
-        self.context.set_forkserver_preload([worker.__name__])
+        # Arrow imports pandas for its first array, a third of a second, which each life would begin with.
+        self.context.set_forkserver_preload([worker.__name__, "pandas"])
         self.running: list[Running] = []
 
     def begin(self) -> None:
