@@ -340,6 +340,12 @@ def _with_proof(incident: Incident, failed: int, seen: Progress) -> Incident:
     return incident.then(seen.now, said, attempts=attempts, state="waiting")
 
 
+_DECIDED_BY_PEOPLE = {
+    Cause.ROLLED_BACK: "a person has rolled its days back: backfill status shows them",
+    Cause.CLOSED: "its days are closed: backfill status shows by whom and why",
+}
+
+
 def _ended_without_days(
     root: Root, incident: Incident, decision: RepairDecision, seen: Progress, ids: Mapping[Root, str]
 ) -> Incident:
@@ -350,8 +356,8 @@ def _ended_without_days(
         return _closed(incident, f"it goes on within {', '.join(names)}", seen)
     silent = [each for other in others for each in other.findings if each.silent]
     silent += [each for each in root.findings if each.silent]
-    if any(each.cause is Cause.ROLLED_BACK for each in silent):
-        return _closed(incident, "a person has rolled its days back: backfill status shows them", seen)
+    if decided := next((each.cause for each in silent if each.cause in _DECIDED_BY_PEOPLE), None):
+        return _closed(incident, _DECIDED_BY_PEOPLE[decided], seen)
     if silent:
         return _closed(incident, "a person has closed the same before", seen)
     return incident if others else _closed(incident, _right_again(incident), seen)

@@ -356,6 +356,23 @@ def test_days_of_an_open_campaign_are_left_to_it(life: Life) -> None:
     assert len(life.launched) == 1 and life.book.open() == []
 
 
+def test_days_that_are_closed_meanwhile_are_nobodys_work_until_they_are_reopened(life: Life) -> None:
+    """An incident of them ends, and says why."""
+    life.plans_of_campaigns = {TableDay("bronze", _day(1)): "plan-7"}
+    _late(life, _day(1))
+    life.go_on(1)
+    assert life.book.open()
+    life.plans_of_campaigns = {}
+    life.world.close(_day(1), _day(1))
+    life.go_on(5)
+    (ended,) = life.closed()
+    assert ended.outcome == "its days are closed: backfill status shows by whom and why"
+    assert not life.launched and life.book.open() == []
+    life.world.closings = ()
+    life.go_on(5)
+    assert len(life.launched) == 1 and life.book.open() == []
+
+
 def test_what_a_person_has_closed_is_over(life: Life) -> None:
     _suspicious("raw", "as_usual")(life, _day(3))
     life.go_on(1)
