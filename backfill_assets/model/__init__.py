@@ -26,7 +26,7 @@ On which day is a row?
 
 What becomes of landed rows?
 
-- ``landed``, ``landed_format``: contracts; the interface of formats.
+- ``landed``, ``landed_format``, ``event_format``: contracts; the interfaces of formats.
 - ``landed_values``, ``landed_lists``, ``landed_structures``, ``structure_values``: text and value.
 - ``bronze_query``: raw to typed rows, and rejects.
 - ``deletion``, ``standing_query``: rows taken back, and those that stand.

@@ -12,10 +12,9 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from backfill_assets import clock
-from backfill_assets.errors import BackfillError, LakehouseUnusable
+from backfill_assets.errors import BackfillError, LakehouseUnusable, SourceAway
 from backfill_assets.lakehouse.disk import full_disk
 from backfill_assets.stream.batches import BatchRead, Checkpoint, CheckpointGone, Reading
-from backfill_assets.stream.broker import BrokerAway
 from backfill_assets.stream.lease import StreamBatch
 from backfill_assets.stream.reporter import StreamReporter
 from backfill_assets.stream.throttle import RateUnit, Throttle, answer_seconds
@@ -110,7 +109,7 @@ class LiveStream:
             try:
                 if self._read():
                     return
-            except BrokerAway as away:
+            except SourceAway as away:
                 if self.trigger.available_now and waited >= _PATIENCE_SECONDS:
                     raise
                 pace = self.throttle.failed(away.message, clock.now())

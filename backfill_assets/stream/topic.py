@@ -43,6 +43,7 @@ from backfill_assets.stream.events import (
     within,
 )
 from backfill_assets.stream.lease import StreamPosition
+from backfill_assets.stream.registry_events import OF_REGISTRY
 from backfill_assets.stream.sources import (
     KafkaTopic,
     OffsetRange,
@@ -98,7 +99,8 @@ class TopicReading(Reading):
 
     @property
     def broker(self) -> Broker:
-        properties = {name: value for name, value in self.properties.items() if name != _GROUP}
+        others = (_GROUP, OF_REGISTRY)
+        properties = {name: value for name, value in self.properties.items() if not name.startswith(others)}
         return Broker(self.lake.spark(), self.topic, properties)
 
     @property
@@ -231,7 +233,8 @@ class TopicReading(Reading):
             partial(each.events, ranges),
         )
         tasks = max(1, -(-sum(each.offsets for each in ranges) // _EVENTS_OF_A_TASK))
-        wanted, seen = self._stage_first_of(attempts, partial(self._stage_rows, timeline, tasks))
+        with errors_of_workers():
+            wanted, seen = self._stage_first_of(attempts, partial(self._stage_rows, timeline, tasks))
         deleted = self._stage_deletions(wanted, timeline) if seen.tombstones else None
         self.require_same_topic()
         self.seen = seen
