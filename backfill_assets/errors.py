@@ -24,6 +24,10 @@ class SourceUnreadable(BackfillError):
     """A landed file is missing, damaged, or changed after it was read."""
 
 
+class SourceAway(SourceUnreadable):
+    """What a source is read with does not answer; nothing is lost, and a stream waits."""
+
+
 class GateFailed(BackfillError):
     """Staged days did not pass their gates; nothing was published."""
 

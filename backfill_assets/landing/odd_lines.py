@@ -7,6 +7,7 @@ that Spark lost in floats.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -57,6 +58,13 @@ def _fields_of_other(line: str) -> Fields | None:
         return _Reader(line).fields()
     except _NoObjectError:
         return None
+
+
+def number_text(number: float) -> str:
+    """What raw keeps of a number in a line."""
+    if math.isfinite(number):
+        return _decimal(repr(number))
+    return "NaN" if math.isnan(number) else f"{'-' if number < 0 else ''}Infinity"
 
 
 class _NoObjectError(Exception):

@@ -26,7 +26,7 @@ On which day is a row?
 
 What becomes of landed rows?
 
-- ``landed``, ``record_parts``, ``landed_format``: contracts, of records; the interface of formats.
+- ``landed``, ``record_parts``: contracts, of records. ``landed_format``, ``event_format``: interfaces of formats.
 - ``landed_values``, ``landed_lists``, ``landed_structures``, ``structure_values``: text and value.
 - ``bronze_query``: raw to typed rows, and rejects.
 - ``deletion``, ``standing_query``: rows taken back, and those that stand.

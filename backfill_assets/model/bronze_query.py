@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _PROVENANCE = ("content_hash", "source_file", "source_line", "arrival_day")
 _KEPT = ("rescued", "unparsed_line")
+UNREADABLE = "unreadable"
 _DAY, _MOVED_TO = "day", "superseded_by_day"
 _RECEIVED, _UNSOUND, _LANDED, _KEY = "is received", "is unsound", "as landed", "hash of key"
 _BEFORE, _IMPLAUSIBLE = "is hashed before", "is implausible"
@@ -128,7 +129,14 @@ def _reasons(rows: ir.Table, refinement: Refinement) -> ir.ArrayValue:
     texts = _array([broken.ifelse(words, None) for broken, words in found])
     line = _array([_text("line: is not one JSON object with distinct fields")])
     told = rows.unparsed_line.notnull().ifelse(line, texts.filter(lambda text: text.notnull()))
-    return cast("ir.ArrayValue", told)
+    event = _array([_text("event: ") + of_duckdb("json_extract_string", "string", rows.rescued, f"$.{UNREADABLE}")])
+    return cast("ir.ArrayValue", _is_unreadable(rows, refinement.source).ifelse(event, told))
+
+
+def _is_unreadable(rows: ir.Table, source: Source) -> ir.BooleanValue:
+    """A stream has a reason in place of an event that it could not read."""
+    nothing = reduce(and_, (rows[name].isnull() for name in source.columns))
+    return (nothing & rows.rescued.startswith(f'{{"{UNREADABLE}":"')).fill_null(False)
 
 
 def _asked(rows: ir.Table, refinement: Refinement) -> Iterator[tuple[ir.BooleanValue, ir.StringValue]]:

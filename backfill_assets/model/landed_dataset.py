@@ -37,6 +37,7 @@ from backfill_assets.model.rules import (
 )
 
 if TYPE_CHECKING:
+    from backfill_assets.model.event_format import EventFormat
     from backfill_assets.model.landed_format import Format
 
 _WITHIN_A_WEEK = ArrivedWithin(days=7, at_most=Decimal("0.05"), tolerated_rows=20)
@@ -88,6 +89,8 @@ class LandedDataset(DeclaredTables):
     format: Format | None = None
     files: str = ""
     """File names with the arrival day: ``sales_{day}.csv``. Empty: folders have it."""
+    events: EventFormat | None = None
+    """How a topic encodes them. None: as JSON."""
     _rows: list[_Row] = field(default_factory=list, init=False, repr=False)
 
     # ------------------------------------------------------------- to declare
@@ -240,11 +243,11 @@ class LandedDataset(DeclaredTables):
             days_ahead=self.days_ahead,
             event_zone=self.event_zone,
         )
-        if self.format is None and not self.files:
+        if self.format is None and self.events is None and not self.files:
             return source
         files = FileNames(self.files).pattern if self.files else ""
         declared = {each.name: getattr(source, each.name) for each in fields(source)}
-        return SourceOfFiles(**declared, format=self.format, files=files)
+        return SourceOfFiles(**declared, format=self.format, files=files, events=self.events)
 
     def _version_field(self, row: type[Contract], of_raw: Mapping[str, str]) -> str:
         """``replaced_whole`` needs none: content hashes decide among versions."""

@@ -6,12 +6,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import pyarrow as pa
 
 from backfill_assets.model.arrival_days import arrival_day
 from backfill_assets.model.declaration import Source
+
+if TYPE_CHECKING:
+    from backfill_assets.model.event_format import EventFormat
 
 OTHERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.string())]))
 VALUES = "values by type"
@@ -69,11 +72,13 @@ def record_word(file: str) -> str:
 
 @dataclass(frozen=True)
 class SourceOfFiles(Source):
-    """A source with format and file names, which decide no row."""
+    """A source with formats and file names, which decide no row."""
 
     format: Format | None = None
     files: str = ""
     """See :class:`FileNames`; empty: folders have the day."""
+    events: EventFormat | None = None
+    """Of a topic; None: JSON."""
 
 
 def declared_format(source: Source) -> Format | None:

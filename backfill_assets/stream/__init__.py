@@ -21,6 +21,11 @@ What does it read?
 - ``broker``: Kafka, by Spark and by its client.
 - ``events``: raw rows of events, odd ones alone.
 
+How are events encoded?
+
+- ``avro_events``, ``protobuf_events``, ``registry_events``: what a dataset declares.
+- ``decoded_events``, ``event_texts``: decoded in workers, to canonical texts.
+
 What is told?
 
 - ``reporter``, ``delays``: status; how late events are, in raw and in the facts.

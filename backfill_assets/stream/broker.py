@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py4j.protocol import Py4JJavaError
 
-from backfill_assets.errors import InvalidRequest, SourceUnreadable
+from backfill_assets.errors import InvalidRequest, SourceAway, SourceUnreadable
 from backfill_assets.state.stream_positions import TopicIds
 from backfill_assets.stream.sources import KafkaTopic, OffsetRange, Offsets, TopicOffsets
 from backfill_assets.text import suggest_name
@@ -43,7 +43,7 @@ _AROUND = ("TASK_WRITE_FAILED",)
 """Conditions that only say where an error came up."""
 
 
-class BrokerAway(SourceUnreadable):
+class BrokerAway(SourceAway):
     """Nothing was read, and nothing is lost."""
 
 

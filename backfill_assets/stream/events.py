@@ -21,6 +21,7 @@ from pyspark.sql import types as T
 from backfill_assets.landing.deletions import is_event, tombstones, unreadable
 from backfill_assets.landing.rows_of_lines import rows_of_lines
 from backfill_assets.model.declaration import Source
+from backfill_assets.model.event_format import declared_events
 from backfill_assets.model.record_parts import Key, RecordTime, header_of
 from backfill_assets.stream.broker import Broker, KafkaRecord, is_about_an_event, reason_of
 from backfill_assets.stream.delays import SHARES, Received
@@ -84,7 +85,12 @@ def event_lines(source: Source, topic: str, events: DataFrame, today: date) -> D
 
     Null values become ``null``, empty ones ``""``, invalid UTF-8 Base64: all are quarantined.
     """
-    return _lines(source, topic, events, F.col("value"), today)
+    return _lines(source, topic, _in_json(source, events), F.col("value"), today)
+
+
+def _in_json(source: Source, events: DataFrame) -> DataFrame:
+    declared = declared_events(source)
+    return declared.in_json(events, with_bytes=not source.personal_fields) if declared else events
 
 
 def event_rows(source: Source, topic: str, events: DataFrame, token_key_file: str, today: date) -> DataFrame:

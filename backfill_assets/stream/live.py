@@ -12,10 +12,9 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from backfill_assets import clock
-from backfill_assets.errors import BackfillError, LakehouseUnusable
+from backfill_assets.errors import BackfillError, LakehouseUnusable, SourceAway
 from backfill_assets.lakehouse.disk import full_disk
 from backfill_assets.stream.batches import BatchRead, Checkpoint, CheckpointGone, Reading
-from backfill_assets.stream.broker import BrokerAway
 from backfill_assets.stream.follow_loop import Following
 from backfill_assets.stream.gained import GainedBatch, rest_for_facts
 from backfill_assets.stream.lease import StreamBatch
@@ -129,7 +128,7 @@ class LiveStream:
             try:
                 if self._read():
                     return
-            except BrokerAway as away:
+            except SourceAway as away:
                 if self.trigger.available_now and waited >= _PATIENCE_SECONDS:
                     raise
                 pace = self.throttle.failed(away.message, clock.now())

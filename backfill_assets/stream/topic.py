@@ -45,6 +45,7 @@ from backfill_assets.stream.events import (
     within,
 )
 from backfill_assets.stream.lease import StreamPosition
+from backfill_assets.stream.registry_events import OF_REGISTRY
 from backfill_assets.stream.sources import (
     KafkaTopic,
     OffsetRange,
@@ -102,7 +103,8 @@ class TopicReading(Reading):
 
     @property
     def broker(self) -> Broker:
-        properties = {name: value for name, value in self.properties.items() if name != _GROUP}
+        others = (_GROUP, OF_REGISTRY)
+        properties = {name: value for name, value in self.properties.items() if not name.startswith(others)}
         with_headers = any(header_of(name) for name in self.source.record_fields)
         return Broker(self.lake.spark(), self.topic, properties, with_headers)
 
@@ -257,7 +259,8 @@ class TopicReading(Reading):
             partial(each.events, ranges),
         )
         tasks = max(1, -(-sum(each.offsets for each in ranges) // _EVENTS_OF_A_TASK))
-        wanted, seen = self._first_of(attempts, partial(self._stage_rows, timeline, tasks))
+        with errors_of_workers():
+            wanted, seen = self._first_of(attempts, partial(self._stage_rows, timeline, tasks))
         deleted = self._stage_deletions(wanted, timeline) if seen.tombstones else None
         self.require_same_topic()
         self.seen = seen

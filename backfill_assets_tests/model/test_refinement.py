@@ -106,6 +106,10 @@ BREACHES: Sequence[tuple[Mapping[str, Any], list[str]]] = [
         {"unparsed_line": "[1]", "day_is_arrival": True, "store_id": None, "updated_at": None},
         ["line: is not one JSON object with distinct fields"],
     ),
+    (
+        {**dict.fromkeys(SOURCE.columns), "rescued": '{"unreadable":"it is no Avro"}', "day_is_arrival": True},
+        ["event: it is no Avro"],
+    ),
 ]
 """What a sale says otherwise, and why it is rejected."""
 

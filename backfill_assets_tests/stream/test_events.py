@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,8 +12,10 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from backfill_assets.examples.datasets.sales import SALES
+from backfill_assets.model.landed_format import SourceOfFiles
 from backfill_assets.stream.broker import BrokerAway, broker_away, is_about_an_event, reason_of
-from backfill_assets.stream.events import around, event_time, set_apart, within
+from backfill_assets.stream.events import _in_json, around, event_time, set_apart, within
 from backfill_assets.stream.sources import KafkaTopic, OffsetRange
 
 MOMENT = datetime(2026, 3, 2, 10, tzinfo=UTC)
@@ -67,6 +71,20 @@ def test_the_time_of_a_record_is_read_in_the_unit_that_gives_a_day_of_this_age(u
 @pytest.mark.parametrize("sent", [None, -1])
 def test_an_event_without_a_time_has_none_that_is_possible(sent: int | None) -> None:
     assert event_time(sent).year < 1970
+
+
+def test_bytes_that_may_be_of_a_person_stay_in_the_topic() -> None:
+    """What cannot be decoded is kept in raw with its bytes otherwise."""
+
+    class Told:
+        def in_json(self, events: Any, *, with_bytes: bool) -> Any:
+            return with_bytes
+
+    source = SourceOfFiles(**vars(SALES.source), events=Told())
+    unread: Any = None
+    assert source.personal_fields and _in_json(source, unread) is False
+    assert _in_json(replace(source, personal_fields={}), unread) is True
+    assert _in_json(SALES.source, unread) is None, "JSON"
 
 
 OVERFLOW = "java.lang.ArithmeticException: long overflow\n\tat java.base/java.lang.Math.multiplyExact"
