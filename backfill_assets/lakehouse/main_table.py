@@ -1,4 +1,4 @@
-"""Main: the published Delta table. Only delta-rs commits to it, and only what a prepared publication says."""
+"""Main: the published Delta table. Only delta-rs commits to it, as prepared."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ Found = TypeVar("Found")
 
 
 class VersionPassed(VersionGone):
-    """The version that a process had opened was cleaned up while it waited; the table has newer ones."""
+    """An opened version was cleaned up; the table has newer ones."""
 
 
 def read_afresh(what: str, read: Callable[[], Found]) -> Found:
-    """What ``read`` finds in tables that it opens: again, where a version is passed between opening and reading."""
+    """Reads again if a version passes between opening and reading."""
     retry = Retry(what)
     while True:
         with suppress(VersionPassed):
@@ -59,7 +59,7 @@ def read_afresh(what: str, read: Callable[[], Found]) -> Found:
 
 @dataclass(frozen=True)
 class MainTable:
-    """One version of a published table; commits go on top of exactly that version."""
+    """One version of a published table; commits go on top of exactly it."""
 
     storage: Storage
     name: str
@@ -67,11 +67,9 @@ class MainTable:
     opened: DeltaTable | None = field(default=None, repr=False, compare=False)
     base: int | None = field(default=None, repr=False, compare=False)
     handles: dict[str, DeltaTable] = field(default_factory=dict, repr=False, compare=False)
-    """By table."""
 
     @classmethod
     def open(cls, storage: Storage, name: str, handles: dict[str, DeltaTable] | None = None) -> MainTable | None:
-        """``handles`` are those of whoever opens it again and again."""
         base = hinted_checkpoint(storage, name) if storage.is_folder else None
         version = version_by_names(storage, name, base)
         if version is not None:
@@ -94,7 +92,7 @@ class MainTable:
 
     @contextmanager
     def _while_kept(self) -> Iterator[None]:
-        """Raises :class:`VersionPassed` if the version is gone because others went on."""
+        """Raises :class:`VersionPassed` if others went on."""
         try:
             yield
         except (VersionGone, FileNotFoundError, DeltaError) as error:
@@ -171,7 +169,7 @@ class MainTable:
         )
 
     def keep_for(self, days: int) -> bool:
-        """Sets how long Delta keeps removed files and old versions; False if it is set so, or others committed."""
+        """How long Delta keeps removed files and old versions; False if set so already, or others committed."""
         wanted = _retention(days)
         if wanted.items() <= self.handle.metadata().configuration.items():
             return False
@@ -198,8 +196,8 @@ class MainTable:
     ) -> bool:
         """Make the days of ``target`` have exactly its files, in a metadata-only commit on this version.
 
-        ``schema`` is given when it adds a column. False if another writer was first; :class:`CommitRefused` if nothing
-        has moved and it is refused.
+        ``schema`` is given when it adds a column. False if another writer was first; else a refusal raises
+        :class:`CommitRefused`.
         """
         adds = [file for day, files in target.items() for path, file in files.items() if path not in active[day]]
         removes = [file for day in target for path, file in active[day].items() if path not in target[day]]
@@ -253,7 +251,7 @@ class MainTable:
         schema: str,
         properties: CommitProperties,
     ) -> None:
-        """Delta-rs evolves a schema only together with an overwrite, which removes whole days by filter."""
+        """Delta-rs evolves a schema only by an overwrite, which removes whole days by filter."""
         days = sorted({file.day for file in removes}) or ["0001-01-01"]
         self.handle.create_write_transaction(
             [add_action(file) for file in adds],
@@ -381,7 +379,7 @@ _WRITTEN = frozenset(
         "variantType-preview",
     }
 )
-"""Some only as long as no column and property uses them."""
+"""Some only while no column and property uses them."""
 _IDENTITY_WRITER = 6
 _FEATURES_WRITER = 7
 _CONSTRAINT = "delta.constraints."
@@ -401,7 +399,7 @@ def write_problems(
     *,
     removes: bool,
 ) -> list[str]:
-    """Why nothing can be committed to such a table, each with what to do.
+    """Why nothing can be committed, and what to do.
 
     ``removes``: the publication takes files out. ``schema`` is Delta's JSON, parsed.
     """
