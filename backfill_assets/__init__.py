@@ -49,7 +49,7 @@ _COMPONENTS = {"BackfillAssets": "backfill_assets.defs.component"}
 
 
 def __getattr__(name: str) -> Any:
-    """A command that needs no Dagster does not import it."""
+    """Commands without Dagster do not import it."""
     if name not in _COMPONENTS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_COMPONENTS[name]), name)
@@ -62,9 +62,9 @@ def __dir__() -> list[str]:
 def read(
     spark: SparkSession, *, as_of: str = "", on: str = "", tables: Collection[str] = (), lakehouse: str = ""
 ) -> dict[str, DataFrame]:
-    """All tables, or ``tables``, at one closed publication: as temporary views of Spark SQL, and their rows by table.
+    """All tables, or ``tables``, at one closed publication: as temporary views of Spark SQL, and rows by table.
 
-    Now, or ``as_of`` a publication or a UTC time, or ``on`` a timeline. The lakehouse is that of the settings.
+    ``as_of`` is a publication or a UTC time, ``on`` a timeline; by default now. The lakehouse is the settings'.
     """
     from backfill_assets.sql.spark_views import read_tables
 

@@ -1,4 +1,4 @@
-"""The only place that reads the time, waits and draws; :func:`use` replaces it in tests."""
+"""Only here time is read, waited and drawn; :func:`use` replaces it in tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """All nondeterminism of a process."""
+    """A process's nondeterminism."""
 
     def now(self) -> datetime:
         """UTC."""
@@ -27,7 +27,7 @@ class Clock(Protocol):
         """Unguessable, two hexadecimal digits a byte."""
 
     def between(self, least: float, most: float) -> float:
-        """A random number: waiting processes do not return together."""
+        """Random: waiting processes do not return together."""
 
 
 class MachineClock:

@@ -1,4 +1,4 @@
-"""UTC days and ranges of days, in which history is kept and rebuilt."""
+"""UTC days and ranges, in which history is kept and rebuilt."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ from backfill_assets.errors import InvalidRequest
 
 _DAY, _MONTH = re.compile(r"\d{4}-\d{2}-\d{2}"), re.compile(r"\d{4}-\d{2}")
 _MOST_DAYS = 36_525
-"""Limits what people write; computed ranges may be longer."""
+"""Written ranges end here; computed ones may be longer."""
 _EARLIEST, _LATEST = date(101, 1, 1), date(9899, 12, 31)
-"""Limits what people write: days around it must exist."""
+"""Days around a written one must exist."""
 
 
 @lru_cache(maxsize=65_536)
 def day_or_none(text: str) -> date | None:
-    """Cached: logs name days many times, and one object keeps its hash."""
     try:
         return date.fromisoformat(text) if _DAY.fullmatch(text) else None
     except ValueError:
@@ -77,9 +76,7 @@ class DayRange:
 
     @classmethod
     def parse(cls, text: str) -> DayRange:
-        """``A..B`` or ``A``. Raises :class:`InvalidRequest`, also for over a hundred years, and at the calendar's
-        end.
-        """
+        """``A..B`` or ``A``. Raises :class:`InvalidRequest`, also beyond a hundred years, or the calendar's end."""
         first, dots, last = text.partition("..")
         if day_or_none(first) is None or (dots and day_or_none(last) is None):
             raise _no_range(text)

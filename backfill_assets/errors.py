@@ -1,10 +1,10 @@
-"""The package's exceptions; each says what to do next."""
+"""Exceptions; each says what to do next."""
 
 from __future__ import annotations
 
 
 class BackfillError(Exception):
-    """Base of every error raised on purpose: ``message`` names thing, day, file and line, ``hint`` the next step."""
+    """Base of errors raised on purpose: ``message`` names thing, day, file and line, ``hint`` the next step."""
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message if hint is None else f"{message}\n  -> {hint}")
@@ -21,7 +21,7 @@ class UnknownVersion(InvalidRequest):
 
 
 class SourceUnreadable(BackfillError):
-    """A landed file is missing, damaged, or changed after it was read."""
+    """A landed file is missing, damaged, or was changed after reading."""
 
 
 class SourceAway(SourceUnreadable):
@@ -29,11 +29,11 @@ class SourceAway(SourceUnreadable):
 
 
 class GateFailed(BackfillError):
-    """Staged days did not pass their gates; nothing was published."""
+    """Staged days did not pass; nothing was published."""
 
 
 class PublicationRefused(BackfillError):
-    """A publication would break a promise: schema, overlap with an active file, expired rollback window."""
+    """A publication would break a promise: schema, overlap with an active file, rollback window."""
 
 
 class LogicEdited(PublicationRefused):
@@ -73,4 +73,4 @@ class StreamFailed(BackfillError):
 
 
 class AnotherStreamRuns(BackfillError):
-    """Another stream of the table runs; this one has read nothing since."""
+    """Another stream of the table runs; this one read nothing since."""

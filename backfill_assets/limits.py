@@ -34,16 +34,16 @@ class _Limits:
 
 @dataclass(frozen=True)
 class Limits(_Limits):
-    """Limits of a campaign. Shares are of 1; None is no limit; equality is within it."""
+    """A campaign's limits. Shares are of 1; None is unlimited; equality is within."""
 
     errors: Decimal | None = Decimal("0.05")
-    """The share of days tried that could not be computed."""
+    """Share of tried days not computed."""
     gates: Decimal | None = Decimal("0.10")
-    """The share of days tried that were held back."""
+    """Share of tried days held back."""
     nulls: Decimal | None = Decimal("0.01")
-    """The growth of a column's share of nulls."""
+    """Growth of a column's share of nulls."""
     deviation: Decimal | None = Decimal("0.10")
-    """The relative difference of a sum from the published one."""
+    """Relative difference of a sum from the published one."""
     seconds: Decimal | None = None
     money: Decimal | None = None
 
@@ -53,12 +53,12 @@ class Limits(_Limits):
 
 @dataclass(frozen=True)
 class BackfillLimits(_Limits):
-    """Limits of native backfills and repairs, where a day held back is a failed run."""
+    """For native backfills and repairs, where a day held back is a failed run."""
 
     errors: Decimal | None = Decimal("0.20")
-    """The share of ended runs that failed."""
+    """Share of ended runs that failed."""
     slower: Decimal | None = Decimal(10)
-    """How many times the median duration of the others a run may take."""
+    """How many times the others' median duration a run may take."""
     core_seconds: Decimal | None = None
     money: Decimal | None = None
 

@@ -38,7 +38,7 @@ LOG = "log"
 
 @dataclass(frozen=True)
 class QuietHours:
-    """Hours of each day in UTC; may include midnight."""
+    """Daily hours in UTC; may include midnight."""
 
     begins: time
     ends: time
@@ -75,7 +75,7 @@ class Route:
 
     @property
     def groups(self) -> bool:
-        """Notices about a dataset become one message, except for machines."""
+        """A dataset's notices become one message, except for machines."""
         return self.kind not in _FOR_EACH
 
     def takes(self, severity: Severity, dataset: str) -> bool:
@@ -98,7 +98,7 @@ def routes_for(routes: Iterable[Route], severity: Severity, dataset: str) -> dic
 
 
 def routes_to(routes: Iterable[Route], places: Collection[str], dataset: str) -> dict[str, Route]:
-    """An all-clear goes to ``places`` that got the notice, whatever its severity."""
+    """An all-clear goes where the notice went, whatever its severity."""
     found: dict[str, Route] = {}
     for route in sorted((*routes, Route()), key=lambda route: not route.is_about(dataset)):
         if route.name in places:
@@ -107,7 +107,7 @@ def routes_to(routes: Iterable[Route], places: Collection[str], dataset: str) ->
 
 
 def parse_routes(text: str) -> tuple[Route, ...]:
-    """Raises :class:`InvalidRequest` without repeating ``text``, which may contain secrets."""
+    """Raises :class:`InvalidRequest`, which does not repeat ``text``: it may contain secrets."""
     return tuple(_route(part) for each in text.split(";") if (part := each.strip())) or (Route(),)
 
 
@@ -142,7 +142,7 @@ class MailAddresses:
 
     @classmethod
     def parse(cls, url: str) -> MailAddresses:
-        """Raises :class:`ValueError` unless there are a server, one sender and a receiver."""
+        """Raises :class:`ValueError` without a server, one sender, a receiver."""
         address = urlsplit(url)
         query = parse_qs(address.query.replace("+", "%2B"))  # a plus is part of many addresses
         (sender,) = query.get("from", [])

@@ -1,4 +1,4 @@
-"""The settings of a machine, from environment variables."""
+"""A machine's settings, by environment variables."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PACKAGE = Path(__file__).resolve().parent
 
 
 def shipped(name: str) -> Path:
-    """A file within the package, or beside it in the repository."""
+    """In the package, or beside it in the repository."""
     return within if (within := _PACKAGE / name).exists() else _PACKAGE.parent / name
 
 
@@ -33,13 +33,13 @@ def cache_folder() -> Path:
 
 
 class ApprovalRule(enum.StrEnum):
-    """Who may approve a campaign. Approvers that a plan lists are the only ones, by any rule."""
+    """Who may approve a campaign, unless its plan lists approvers."""
 
     ANYONE = "anyone"
     ANOTHER_PERSON = "another-person"
     """Neither planner nor last starter."""
     LISTED = "listed"
-    """A plan without approvers cannot be approved."""
+    """Only approvers that the plan lists."""
 
 
 class BucketPath(PosixPath):
@@ -70,25 +70,25 @@ class Settings:
     landing: Path
     token_key_file: Path
     spark_conf: Path
-    """A folder per profile (``local/spark-defaults.conf``), and ``jars.lock``."""
+    """Profiles (``local/spark-defaults.conf``), and ``jars.lock``."""
     jars: Path
     datasets: str = ""
     spark_profile: str = "local"
     spark_remote: str | None = None
-    """``sc://host:port``; None: Spark in this process."""
+    """``sc://host:port``; None: within this process."""
     rollback_window_days: int = 30
     days_per_run: int | None = None
     core_hour_price: Decimal | None = None
     notices: tuple[Route, ...] = (Route(),)
     breaker: BackfillLimits = field(default_factory=BackfillLimits)
-    """Limits of native backfills; campaigns have their own."""
+    """Native backfills' limits; campaigns have their own."""
     timeline_days: int = 14
     """Unwanted timelines are closed then."""
     stream_source: str = "landing"
-    """What Dagster's streams read: ``landing``, or ``kafka://host:port/topic``."""
+    """For Dagster's streams: ``landing``, or ``kafka://host:port/topic``."""
     approval_by: ApprovalRule = ApprovalRule.ANYONE
     letters: str = ""
-    """The URL where letters are served; if empty, links name files."""
+    """Where letters are served; if empty, links name files."""
     refuse_dirty_tree: bool = False
     """Uncommitted code neither computes nor publishes."""
     share_spark: bool = True
@@ -96,9 +96,9 @@ class Settings:
     automation: bool = True
     """If false, schedules and sensors launch nothing, and say so."""
     ui: str | None = None
-    """Dagster's URL, unless ``backfill dev`` of this home started it."""
+    """Dagster's URL, unless this home's ``backfill dev`` started it."""
     heartbeat: str = field(default="", repr=False)
-    """A URL called every minute while all sensors work; may be secret."""
+    """Called every minute while all sensors work; may be secret."""
     repairs: str = ""
     """``days=100,money=5``, for ``RepairBounds``."""
     clock_checked: bool = False
@@ -106,7 +106,7 @@ class Settings:
     writers_stopped: bool = False
     """A table is adopted in spite of recent commits: a person has stopped who made them."""
     metrics_port: int | None = None
-    """Where ``backfill dev`` serves figures to Prometheus; None: it does not."""
+    """Serves ``backfill dev``'s figures to Prometheus."""
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] | None = None) -> Settings:
@@ -158,7 +158,7 @@ def logs_as_json() -> bool:
 
 
 def wants_lineage(environ: Mapping[str, str] | None = None) -> bool:
-    """Whether the settings of the OpenLineage client name a receiver: the environment, or its file, here or at home."""
+    """Whether settings of the OpenLineage client name a receiver: the environment, or its file, here or at home."""
     env = os.environ if environ is None else environ
     if env.get("OPENLINEAGE_DISABLED", "").strip().lower() == "true":
         return False

@@ -7,8 +7,7 @@ What a test types is what people type::
         workshop.backfill("run", "+report_orders", "--days", "2026-01-05")
         assert workshop.rows("report_orders") == [{"entries": 1, "amount": Decimal("12.50"), "day": date(2026, 1, 5)}]
 
-All tests of a run share one Spark within pytest's process. It starts with the first test that asks for ``workshop``,
-and fetches its JARs if this machine has none.
+Tests share one Spark in pytest's process, which the first ``workshop`` starts, fetching JARs if needed.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from backfill_assets.settings import Settings
 
 _OF_MACHINE = ("BACKFILL_JARS", "BACKFILL_SPARK_CONF")
-"""Environment variables that tests keep: where Spark's files are."""
+"""Tests keep them: where Spark's files are."""
 _SMALL_SPARK = {
     "spark.master": "local[2]",
     "spark.sql.shuffle.partitions": "2",
@@ -50,9 +49,9 @@ class Workshop:
         self.settings: Settings = Settings.from_environment(self._environment)
 
     def land(self, source: str, day: str, rows: Iterable[Mapping[str, object]], name: str = "") -> Path:
-        """Land ``rows`` for ``source`` in a file that arrived on ``day``, by default named by the next number.
+        """Land ``rows`` in a file that arrived on ``day``, by default named by the next number.
 
-        Values become a source's text, moments with their zone; None is absent.
+        Values become the source's text, moments with their zone; None is absent.
         """
         folder = self.settings.landing / source / day
         folder.mkdir(parents=True, exist_ok=True)
@@ -63,9 +62,9 @@ class Workshop:
         return file
 
     def backfill(self, *words: object, exit_code: int = 0) -> str:
-        """Run a command, such as ``"run", "+report_orders", "--days", "2026-01-05"``, and return what it prints.
+        """Run a command, such as ``"run", "+report_orders", "--days", "2026-01-05"``, and return its output.
 
-        Another exit code than ``exit_code`` fails the test with all output.
+        Another ``exit_code`` fails the test with all output.
         """
         from click.testing import CliRunner
 
@@ -87,7 +86,7 @@ class Workshop:
         return json.loads(self.backfill(*words, "--json", exit_code=exit_code))
 
     def rows(self, table: str, days: str = "") -> list[dict[str, Any]]:
-        """Published rows of ``table``, on ``days`` (``A..B``) if given, sorted by day and key; read without Spark."""
+        """Published rows, on ``days`` (``A..B``) if given, sorted by day and key, without Spark."""
         import pyarrow.dataset as ds
 
         from backfill_assets.days import DayRange

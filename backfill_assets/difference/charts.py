@@ -1,7 +1,6 @@
-"""Charts of a difference by period: sums before and after, their change, and what became of rows. Pure.
+"""Charts of a difference by period: sums before and after, their change, what became of rows. Pure.
 
-SVG without scripts, for browsers, paper and screen readers; a pattern repeats what a colour says. A single period is a
-sentence.
+SVG without scripts, for browsers, paper and screen readers; patterns repeat colours. A single period is a sentence.
 """
 
 from __future__ import annotations
@@ -85,7 +84,6 @@ def charts_of(table: TableCompared) -> list[Chart]:
 
 @cache
 def _template() -> Template:
-    """Compiled once: that takes longer than a chart."""
     from jinja2 import Environment, FileSystemLoader
 
     environment = Environment(
@@ -216,7 +214,6 @@ def _change_words(name: str, table: TableCompared, known: Sequence[tuple[date, S
 
 
 def _x_of(table: TableCompared) -> Callable[[date], float]:
-    """Gaps in time stay gaps."""
     first, length = table.days[0].day.toordinal(), _LENGTH_DAYS[table.cadence]
     pixels = (WIDTH - _LEFT - _RIGHT) / _span(table)
     return lambda day: round(_LEFT + (day.toordinal() - first + length / 2) * pixels, 1)

@@ -1,7 +1,6 @@
-"""Compares days of one table on two sides: counts, sums, groups and examples.
+"""Compares days of one table on two sides: counts, sums, groups, examples.
 
-Checksums show equal days; rows of others are joined by DuckDB, and of some again for examples. Spark starts for hashes
-that it has not written.
+Checksums show equal days; DuckDB joins rows of others. Spark starts for hashes not written.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
 
 
 FiguresRead = dict[tuple[str, date, str], DayContent]
-"""Foreign writes by main's version."""
+"""Foreign writes by version."""
 
 
 def complete(
@@ -58,7 +57,7 @@ def complete(
     overlay: Overlay = NOTHING_LAID,
     read: FiguresRead | None = None,
 ) -> dict[date, DayContent]:
-    """Figures that were not measured are read, from ``version`` of main or ``overlay``; ``read`` caches them."""
+    """Reads figures not measured, from ``version`` of main or ``overlay``; ``read`` caches them."""
     names, read = measures.compared_metrics(table), {} if read is None else read
     known = {
         day: content
@@ -119,7 +118,7 @@ class TableComparison:
     stay: Mapping[date, DayIs] = field(default_factory=dict)
 
     def how(self, day: date) -> DayIs:
-        """``compared`` if checksums do not show what becomes of the day."""
+        """``compared`` if checksums do not tell."""
         if day in self.stay:
             return self.stay[day]
         before, after = self.logicals(day)
@@ -133,7 +132,7 @@ class TableComparison:
         return self.before.get(day, absent).logical, after
 
     def days_as_they_are(self, hows: Mapping[date, DayIs]) -> Mapping[date, DayContent]:
-        """Reads sums that were not measured, except for days not staged. On an equal day, the later side has them."""
+        """Reads sums not measured, except for days not staged. On an equal day, the later side has them."""
         sides = {day: self.after if how == "equal" else self.before for day, how in hows.items() if how != "compared"}
         contents = {day: _content(side, day) for day, side in sides.items()}
         added_up = {day: content for day, content in contents.items() if hows[day] != "not staged" or content is None}
@@ -142,9 +141,7 @@ class TableComparison:
         return {day: content for day, content in found.items() if content is not None}
 
     def compare(self, known: TableCompared | None = None, only: Collection[str] = ()) -> TableCompared:
-        """Days are not read if ``known``, earlier, has both sides as they are. ``only`` are columns beside which others
-        are looked for.
-        """
+        """Skips days whose both sides are as in ``known``. ``only``: columns beside which others are looked for."""
         hows = {day: self.how(day) for day in self.days}
         to_read = [day for day, how in hows.items() if how == "compared"]
         found = TableCompared(
@@ -210,7 +207,7 @@ class TableComparison:
 
 
 def _content(side: Mapping[date, DayRecord], day: date) -> DayContent | None:
-    """Returns None for a foreign write: not known until it is read."""
+    """A foreign write has none until it is read."""
     record = side.get(day)
     if record is None:
         return NOTHING

@@ -1,4 +1,4 @@
-"""What a comparison with main found: data that goes to JSON and back, by rows or by metadata alone. Pure."""
+"""What a comparison with main found, as JSON data, by rows or by metadata alone. Pure."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from backfill_assets.rebuild.decide import Stays
 
 ROWS = "rows"
 EXACT = Context(prec=100)
-"""For sums: Python rounds to 28 digits by default, and Spark's decimals have 38."""
+"""For sums: Python rounds to 28 digits, Spark's decimals have 38."""
 
 
 class Sums(Record):
-    """``before`` is main now, ``after`` the publication; None is unknown."""
+    """``before`` is main, ``after`` the publication; None is unknown."""
 
     before: Decimal | None = Decimal(0)
     after: Decimal | None = Decimal(0)
@@ -51,7 +51,7 @@ _UNKNOWN = Sums(before=None, after=None)
 
 
 class RowCounts(Record):
-    """Rows are matched by key, or as a whole."""
+    """Matched by key, or as a whole."""
 
     added: int = 0
     removed: int = 0
@@ -75,7 +75,7 @@ COUNTS = tuple(RowCounts.model_fields)
 
 
 Sides = Mapping[TableDay, tuple[str, str]]
-"""Logical fingerprints of main and of what is staged; :data:`HELD_BACK` for both if gates failed."""
+"""Logical fingerprints of main and staged; both :data:`HELD_BACK` if gates failed."""
 
 DayIs = Literal["compared", "equal"] | Stays
 """``equal``: staged, by checksum. ``unchanged``: no input changes. ``held back``: failed its gates. ``left out``: reads
@@ -91,7 +91,7 @@ class DayCompared(Record):
     rows: RowCounts = RowCounts()
     sums: Mapping[str, Sums | None] = Field(default_factory=dict)
     beside: Mapping[str, tuple[str, ...]] = Field(default_factory=dict, exclude_if=not_)
-    """Other columns that differ, by column that alone is expected to."""
+    """Other columns that differ, where one alone is expected to."""
     published: str = ""
     staged: str = ""
 
@@ -116,8 +116,6 @@ class GroupCompared(Record):
 
 
 class GroupsCompared(Record):
-    """``most`` are the groups that differ most."""
-
     column: str
     groups: int
     differing: int
@@ -144,7 +142,7 @@ class ChangedRow(Record):
 
 
 class TableCompared(Record):
-    """All planned days, ascending; groups and ``sample`` are of compared days alone."""
+    """All planned days, ascending; groups and ``sample`` are of compared ones."""
 
     table: str
     cadence: Cadence = Cadence.DAILY
@@ -153,7 +151,7 @@ class TableCompared(Record):
     groups: tuple[GroupsCompared, ...] = ()
     sample: tuple[ChangedRow, ...] = ()
     whole_rows: bool = False
-    """Rows are compared as a whole, and none counts as changed."""
+    """Rows are compared as a whole: none counts as changed."""
 
     @property
     def rows(self) -> RowCounts:
@@ -171,7 +169,7 @@ class TableCompared(Record):
         return sum(day.how in hows for day in self.days)
 
     def total(self, measure: str) -> Sums:
-        """Summed over days whose change is known."""
+        """Over days whose change is known."""
         return sum((day.of(measure) for day in self.known), Sums())
 
     def changing(self) -> Iterator[str]:
@@ -180,7 +178,7 @@ class TableCompared(Record):
 
 @dataclass(frozen=True)
 class TableDifference:
-    """From metadata alone."""
+    """By metadata alone."""
 
     table: str
     changed: tuple[date, ...] = ()
@@ -201,7 +199,7 @@ def sides_compared(tables: Iterable[TableCompared]) -> dict[TableDay, tuple[str,
 
 
 def fingerprint_of(sides: Sides) -> str:
-    """Equal for differences that show the same rows before and after."""
+    """Equal for the same rows before and after."""
     lines = (f"{table} {day} {' '.join(both)}" for (table, day), both in sorted(sides.items()))
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:32]
 
@@ -210,7 +208,7 @@ def fingerprint_of(sides: Sides) -> str:
 
 
 Contents = Mapping[date, DayContent | None]
-"""A missing day was never published; None is unknown."""
+"""An absent day was never published; None is unknown."""
 _NULLS = "nulls_"
 
 

@@ -1,5 +1,3 @@
-"""Finds differences between a plan's campaign and main, and between any two states."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
@@ -55,7 +53,7 @@ def compare(
     known: Sequence[TableCompared] = (),
     expectations: Sequence[Expectation] = (),
 ) -> tuple[list[TableCompared], int]:
-    """Tables and the log's entry. Tables whose days are as in ``known`` are not read again."""
+    """Tables and log entry. Tables whose days are ``known`` are not read again."""
     observed = observe(lake.storage, [table.name for each in steps for table in each.step.tables])
     before = {table.table: table for table in known}
     found = []
@@ -78,8 +76,8 @@ def find_difference(
     staged: StagedDays | None = None,
     known: Sequence[TableCompared] = (),
 ) -> Difference:
-    """Compares what a campaign (or only ``staged``) has staged with main, judges and keeps it. Raises
-    :class:`InvalidRequest` if nothing is staged.
+    """Compares what a campaign (or only ``staged``) has staged, judges and keeps it. Raises :class:`InvalidRequest` if
+    nothing is staged.
     """
     steps = shadow_steps(lake.catalog, plan)
     tables = [table.name for each in steps for table in each.step.tables]
@@ -120,7 +118,7 @@ class StatesRequest:
 
 
 def find_state(storage: Storage, text: str, now: datetime, table: str = "") -> View:
-    """Raises :class:`InvalidRequest` for an unknown state, or for a version without its ``table``."""
+    """Raises :class:`InvalidRequest` for an unknown state, or a version without ``table``."""
     if text == MAIN:
         return View.newest(storage)
     found = find_place(storage, text, now) if is_of_campaign(text) else timeline_called(storage, text, now)
@@ -134,7 +132,7 @@ def find_state(storage: Storage, text: str, now: datetime, table: str = "") -> V
 
 
 def compare_states(lake: Lake, steps: Sequence[Step], asked: StatesRequest, progress: Progress) -> Difference:
-    """Tables default to those of the timelines' days, or else all; days to the timelines' own and those that differ."""
+    """Tables default to those of the timelines' days, or all; days to the timelines' own and those that differ."""
     now, first = clock.now(), next(iter(asked.tables), "")
     left, right = (find_state(lake.storage, text, now, first) for text in (asked.left, asked.right))
     own = {*left.over, *right.over}
@@ -157,7 +155,7 @@ def compare_states(lake: Lake, steps: Sequence[Step], asked: StatesRequest, prog
 
 
 def _stale_lines(view: View, steps: Sequence[Step]) -> list[str]:
-    """Days of a timeline that were computed from others than it shows."""
+    """Days computed from others than the timeline shows."""
     if view.timeline is None:
         return []
     return stale_lines(view.timeline, stale_days(view.storage, view.timeline, steps))
@@ -177,7 +175,7 @@ def _versions_of_days(
 def days_to_compare(
     left: View, right: View, before: DayRecords, after: DayRecords, chosen: DayRange | None
 ) -> dict[str, set[date]]:
-    """Days that differ and timelines' own days; or those in ``chosen``. Pure."""
+    """In ``chosen``, else days that differ and timelines' own. Pure."""
     differ = differing(before, after)
     if chosen is not None:
         return {table: {day for day in {*before[table], *after[table]} if day in chosen} for table in differ}

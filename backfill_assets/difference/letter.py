@@ -1,4 +1,4 @@
-"""A difference as an answer, in a manager's order. Pure."""
+"""A difference in a manager's order. Pure."""
 
 from __future__ import annotations
 
@@ -58,15 +58,14 @@ class LetterTerms:
     title: str = ""
     reason: str = ""
     outcome: str = ""
-    """Empty until a decision."""
     published: bool = False
     page: str = ""
-    """Where to approve it or, once published, to undo it."""
+    """Where to approve, or once published undo."""
 
 
 @dataclass(frozen=True)
 class DeclaredOfTables:
-    """``totals`` have to equal those of another table."""
+    """``totals`` have to equal another table's."""
 
     reports: frozenset[str] = frozenset()
     totals: tuple[SameTotal, ...] = ()
@@ -264,13 +263,13 @@ def _next(difference: Difference, terms: LetterTerms | None) -> tuple[str, ...]:
 
 
 def first_measure(table: TableCompared) -> str:
-    """The first measure that changes; else one that is unknown, else the first."""
+    """The first that changes, else an unknown one, else the first."""
     unknown = (measure for measure in table.measures if table.total(measure).change is None)
     return next(table.changing(), None) or next(unknown, None) or next(iter(table.measures), ROWS)
 
 
 def even(*values: Decimal | None) -> tuple[Decimal | None, ...]:
-    """``values`` with as many decimals as the longest needs."""
+    """With as many decimals as the longest."""
     exponents = [value.normalize(EXACT).as_tuple().exponent for value in values if value is not None]
     places = max((-each for each in exponents if isinstance(each, int)), default=0)
     step = Decimal(1).scaleb(-max(0, places))

@@ -1,4 +1,4 @@
-"""Whether a difference is as expected, and whether its tables agree, in sentences. Pure."""
+"""Whether a difference is as expected, and its tables agree, in sentences. Pure."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Deviation(Record):
 
 
 class ExpectationVerdict(Record):
-    """Without anything to judge, it is not met."""
+    """With nothing to judge, it is not met."""
 
     expectation: str
     tables: tuple[str, ...]
@@ -126,7 +126,7 @@ def _of_group(expectation: Expectation, table: TableCompared) -> Iterator[Deviat
 
 
 def _differing(groups: GroupsCompared, value: str | None) -> str:
-    """A group not listed may differ less than the others."""
+    """An unlisted group may differ less than others."""
     found = next((each for each in groups.most if each.value == value), None)
     if found is not None:
         return _rows(found.rows.differing) if found.rows.differing else ""
@@ -134,7 +134,7 @@ def _differing(groups: GroupsCompared, value: str | None) -> str:
 
 
 def _within(expectation: Expectation, found: Sums) -> bool:
-    """Unknown does not meet an expectation."""
+    """Unknown is not met."""
     change = found.change if expectation.unit == "" else found.share
     if expectation.limit is None or change is None:
         return not found.differs
@@ -228,7 +228,7 @@ def _groups(found: GroupsCompared) -> str:
 
 class Difference(Record):
     plan: str = Field(default="", exclude_if=not_)
-    """Empty for two states: main, a timeline, or a moment."""
+    """Empty for two states: main, timeline, or moment."""
     left: str = Field(default="", exclude_if=not_)
     right: str = Field(default="", exclude_if=not_)
     target: str
@@ -238,7 +238,7 @@ class Difference(Record):
     tables: tuple[TableCompared, ...]
     verdicts: tuple[ExpectationVerdict, ...] = ()
     stale: tuple[str, ...] = Field(default=(), exclude_if=not_)
-    """Days of a timeline that were computed from others than it shows."""
+    """Days computed from others than the timeline shows."""
     code: tuple[CodeChange, ...] = Field(default=(), exclude_if=not_)
 
     @property
@@ -312,7 +312,7 @@ class SameTotal:
 
 @dataclass(frozen=True)
 class Agreement:
-    """``apart``: the gap, None if unknown. ``gated`` periods have other days; gates compared them."""
+    """``apart``: the gap, if known. ``gated`` periods have other days; gates compared them."""
 
     rule: SameTotal
     cadence: Cadence
@@ -363,7 +363,7 @@ def agreement_sentence(found: Sequence[Agreement]) -> str:
 
 
 def _agreement(rule: SameTotal, own: TableCompared, other: TableCompared) -> Agreement:
-    """Whole periods are compared by totals, others by changes."""
+    """Whole periods by totals, others by changes."""
     beside = {day.day: day for day in other.days}
     agreeing: list[date] = []
     gated: list[date] = []

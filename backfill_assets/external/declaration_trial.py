@@ -1,5 +1,3 @@
-"""Tries a dataset on the newest day of its tables of others, and keeps nothing."""
-
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -56,9 +54,7 @@ class _There:
 def check_tables_of_others(
     spark: SparkSession, dataset: Dataset, find: Find, published: Storage, progress: Progress
 ) -> CheckedFile:
-    """Judges the newest day of the first table, by every version of every step. Raises :class:`SourceUnreadable`
-    without rows.
-    """
+    """By every version of every step; keeps nothing. Raises :class:`SourceUnreadable` without rows."""
     found = [_There.of(step, dataset.first_day) for step in dataset.steps if step.external]
     day, steps = max(found[0].days), [step for step in dataset.steps if not step.is_origin]
     with TemporaryDirectory(prefix="backfill-check-") as folder:

@@ -1,5 +1,5 @@
-"""A Delta table of others, by its log (https://github.com/delta-io/delta/blob/master/PROTOCOL.md). Spark reads its
-rows, so deletion vectors, column mapping, type widening and clustering are allowed.
+"""A Delta table of others, by its log (https://github.com/delta-io/delta/blob/master/PROTOCOL.md). Spark reads rows:
+deletion vectors, column mapping, type widening and clustering are allowed.
 """
 
 from __future__ import annotations
@@ -37,16 +37,15 @@ _COLUMNS = (
 _PHYSICAL = "delta.columnMapping.physicalName"
 _DAYS_ARE = ("date", "timestamp", "timestamp_ntz", "string")
 _STATISTICS_END = timedelta(milliseconds=1)
-"""Statistics truncate moments to milliseconds."""
+"""Statistics have milliseconds."""
 _MOST_VERSIONS_BEHIND = 100
 _ID_LENGTH = 20
 _Z85 = str.maketrans(
     f"{digits}{ascii_lowercase}{ascii_uppercase}.-:+=^!/*?&<>()[]{{}}@%$#",
     f"{digits}{ascii_uppercase}{ascii_lowercase}!#$%&()*+-;<=>?@^_`{{|}}~",
 )
-"""Translates Z85 to Python's base85."""
 _ANY_ZONE = timedelta(days=1)
-"""Moments of partitions may be in any zone."""
+"""Partitions' moments may be in any zone."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,7 @@ class DeltaTableOfOthers:
         return version
 
     def id_at(self, version: int) -> str:
-        """The id differs if the table was created again."""
+        """Another id: the table was created again."""
         found = ""
         for actions in actions_up_to(self.storage, self.folder, version, ["metaData.id"]):
             for action in actions:
@@ -84,12 +83,12 @@ class DeltaTableOfOthers:
         return found
 
     def at(self, version: int) -> TableVersion:
-        """Raises :class:`VersionGone` if the log starts later."""
+        """Raises :class:`VersionGone` before the log's start."""
         return self._replay(version).state()
 
     def since(self, version: int, newest: int) -> tuple[TableVersion, list[ExternalFile] | None]:
-        """The ``newest`` version, and files with changed rows after ``version``: None if a commit was cleaned up, the
-        table created again, or a read column mapped to another.
+        """The ``newest`` version, and files with changed rows since; None after a clean-up, if the table was created
+        again, or a read column mapped to another.
         """
         try:
             replay = self._replay(version)
@@ -104,7 +103,7 @@ class DeltaTableOfOthers:
         return replay.state(newest), touched if replay.read_from == before else None
 
     def is_worth_a_record(self, known: int, newest: int) -> bool:
-        """A version that moves no day is recorded once a day, or after many versions: others clean up old ones."""
+        """If no day moves, once a day, or after many versions: others clean up old ones."""
         before = self.committed_on(known)
         return newest - known > _MOST_VERSIONS_BEHIND or before is None or before != self.committed_on(newest)
 
@@ -123,7 +122,7 @@ class DeltaTableOfOthers:
         return None
 
     def cleaned_up(self, version: int, days: Collection[date]) -> str:
-        """A file of ``days`` in ``version`` that is gone, or empty."""
+        """A file of ``days`` that is gone, or empty."""
         if version >= self.newest():
             return ""
         wanted = self._replay(version).files_of(days)
@@ -174,8 +173,8 @@ class _Replay:
 
     @property
     def read_from(self) -> tuple[str, str]:
-        """The table's id, and physical names of mapped columns: a dropped column's name can go to another, which
-        changes rows and no file.
+        """Id, and physical names of mapped columns: a dropped column's name can go to another, changing rows and no
+        file.
         """
         wanted = {each.lower() for each in (*self.external.columns.values(), self.external.day)}
         read = (each for each in self.schema.get("fields", ()) if each["name"].lower() in wanted)
@@ -217,7 +216,7 @@ class _Replay:
         )
 
     def _touches(self, partition: Mapping[str, str | None], stats: Mapping[str, Any]) -> tuple[DayRange | None, bool]:
-        """The days, None if unknown; and whether no row has a day."""
+        """The days, if known; whether no row has a day."""
         day = self._day
         name, kind = (day.get("metadata") or {}).get(_PHYSICAL, day["name"]), day["type"]
         if day["name"] in self.partitioned_by:

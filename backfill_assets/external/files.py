@@ -1,6 +1,6 @@
-"""What days of a table of others are made of: the files that touch each. No row is read. Pure.
+"""The files that touch each day of a table of others. Pure.
 
-A file touches the days between its statistics' least and greatest, or its partition's, else all: a day may seem to have
+A file touches the days between its statistics' (or partition's) least and greatest, else all: a day may seem to have
 moved, never the reverse.
 """
 
@@ -19,9 +19,7 @@ from backfill_assets.model.declaration import Step
 from backfill_assets.model.external_table import OBSERVED
 
 FILES, BYTES, IDENTITY, VERSION = "external_files", "external_bytes", "external_identity", "external_version"
-"""Metrics of a day: files that touch it, its share of bytes, a hash of which files, and the version at which they were
-first observed.
-"""
+"""Metrics of a day: its files, its share of their bytes, a hash of which they are, the version that first had them."""
 _IDENTITY_DIGITS = 15
 _NOTHING_READ = fingerprints.inputs({})
 
@@ -32,13 +30,12 @@ class ExternalFile:
     rows: int
     bytes: int
     touches: DayRange | None
-    """None if unknown."""
     without_days: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class DayMadeOf:
-    """``rows`` is an upper bound, ``bytes`` a share: a build reads a file once for all its days of a chunk."""
+    """``rows`` is an upper bound, ``bytes`` a share: a file is read once for all its days of a chunk."""
 
     files: int = 0
     rows: int = 0
@@ -46,7 +43,7 @@ class DayMadeOf:
     identity: int = 0
 
     def content(self, version: int, read_as: str = "") -> DayContent:
-        """The record at ``version``; its checksum depends on ``read_as``."""
+        """The checksum depends on ``read_as``."""
         return DayContent(
             rows=self.rows,
             checksum=str(_number_of(f"{self.identity} {read_as}") if self.files else 0),
@@ -69,7 +66,7 @@ NO_FILES = DayMadeOf()
 
 
 def days_made_of(files: Collection[ExternalFile], possible: DayRange) -> dict[date, DayMadeOf]:
-    """All days from the first to the last ``possible`` one that a file touches."""
+    """The days between the first and the last ``possible`` one that a file touches."""
     with_days = [each for each in files if not each.without_days]
     days, of_day = _from_first_to_last(with_days, possible), dict[int, list[_Share]]()
     for file in with_days:
@@ -106,9 +103,9 @@ def _number_of(text: str) -> int:
 @dataclass(frozen=True)
 class Moved:
     changed: Mapping[date, DayContent]
-    """Rows may differ: readers become stale."""
+    """Readers become stale."""
     renewed: Mapping[date, DayContent]
-    """Only files differ: nothing is stale."""
+    """Only files differ; nothing is stale."""
 
     def __bool__(self) -> bool:
         return bool(self.changed or self.renewed)
@@ -128,8 +125,8 @@ def moved_days(
 ) -> Moved:
     """Days whose files differ from ``known``.
 
-    ``touched`` have changed rows; None: all have. ``is_another`` (created again, or declared otherwise) changes every
-    day with files. A known day without files has no rows.
+    ``touched`` have changed rows (None: all). ``is_another`` (created again, or declared otherwise) changes all days
+    with files. Known days without files have no rows.
     """
     with_days = [file for file in touched or () if not file.without_days]
     everywhere = touched is None or is_another or any(file.touches is None for file in with_days)
@@ -162,5 +159,4 @@ def bytes_there(states: Mapping[TableDay, DayState], table: str, days: Iterable[
 
 
 def possible_days(first: date, newest_commit: date, ahead: int = 1) -> DayRange:
-    """Days outside are implausible."""
     return DayRange(first, max(first, newest_commit + timedelta(days=ahead)))

@@ -1,4 +1,4 @@
-"""The gate of tables of others. Rows cannot be quarantined here, so days made of broken rows are held back."""
+"""Tables of others have no quarantine: days of broken rows are held back."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ _COUNTED_COLUMNS = pa.schema([("day", pa.date32()), (VIOLATING, pa.int64())])
 
 
 def broken_days(table: Table, rows: DataFrame) -> dict[date, tuple[RuleOutcome, ...]]:
-    """One pass over the columns, one over the key."""
     found: dict[date, tuple[RuleOutcome, ...]] = {}
     if _asks_anything(table):
         counted = by_query(rows, _counting(table), _COUNTED).groupBy("day").agg(F.sum(VIOLATING).alias(VIOLATING))
@@ -69,7 +68,7 @@ def _said(table: Table, rows: DataFrame) -> tuple[str, ...]:
 
 
 def _of_given(sql: str) -> str:
-    """Keeps the rows, because a stream can be read once."""
+    """A stream can be read once."""
     return f'WITH "given" AS MATERIALIZED (FROM "{ROWS}"), "found" AS ({sql.replace(ROWS, "given")}) FROM "found"'
 
 

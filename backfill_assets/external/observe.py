@@ -1,7 +1,7 @@
 """Observes tables of others, and publishes records of days that moved, without rows.
 
-Such a table's main has no files: a day is known by its files there, and their version is a source position. So pins,
-plans, staleness and timelines work unchanged.
+A day is known by its files there, their version is a source position: pins, plans, staleness and timelines work
+unchanged.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from backfill_assets.publish.promote import MOST_TRIES, Again, promote
 from backfill_assets.publish.publisher import Conflict, Publisher
 
 _POSITION = "external:"
-"""The table's id follows; the number is its version + 1."""
+"""Prefix of the table's id; the number is its version + 1."""
 _SCHEMA = (
     '{"type":"struct","fields":[{"name":"observed","type":"long","nullable":true,"metadata":{}},'
     '{"name":"day","type":"date","nullable":true,"metadata":{}}]}'
@@ -73,7 +73,7 @@ def there_of(external: ExternalTable) -> DeltaTableOfOthers | ParquetFolderOfOth
 
 
 def observed_at(storage: Storage, external: ExternalTable, version: int | None) -> At | None:
-    """What main ``version`` stands for; None if never observed."""
+    """What main ``version`` stands for, if observed."""
     if version is None:
         return None
     for id, position in read_transactions(storage, external.name, version).items():
@@ -83,7 +83,7 @@ def observed_at(storage: Storage, external: ExternalTable, version: int | None) 
 
 
 def tables_of_others(steps: Iterable[Step], datasets: Iterable[Dataset]) -> list[tuple[ExternalTable, date]]:
-    """Tables among ``steps`` and what any version reads, with the first day of their dataset."""
+    """What ``steps`` and any of their versions read, with the first day of their dataset."""
     read = {read.table for step in steps for version in step.versions for read in version.reads}
     names = read.union(name for step in steps for name in step.table_names)
     return [
@@ -95,9 +95,7 @@ def tables_of_others(steps: Iterable[Step], datasets: Iterable[Dataset]) -> list
 
 
 def observe_tables(publisher: Publisher, tables: Iterable[tuple[ExternalTable, date]]) -> list[Observed]:
-    """Record days that moved. Raises :class:`LakehouseUnusable` for a missing table, :class:`InvalidRequest` for
-    missing columns.
-    """
+    """Raises :class:`LakehouseUnusable` for a missing table, :class:`InvalidRequest` for missing columns."""
     return [_observe(publisher, external, first_day) for external, first_day in tables]
 
 
@@ -127,7 +125,7 @@ class _Looking:
 
 
 def look_at(log: PublicationLog, external: ExternalTable, first_day: date, today: date) -> LookThere:
-    """``today`` bounds days if the table has no last commit."""
+    """``today`` bounds days without a last commit."""
     _require_access(log.storage, external)
     head, there = log.head(), there_of(external)
     known = observed_at(log.storage, external, head.state.versions.get(external.name))
@@ -187,7 +185,7 @@ def _positions(known: At | None, now: At) -> Iterable[Position]:
 
 
 def require_columns(external: ExternalTable, now: TableVersion) -> None:
-    """Raise :class:`InvalidRequest` for missing columns and other types."""
+    """Raises :class:`InvalidRequest` for missing columns and other types."""
     if problems := problems_of(external, now.types):
         raise InvalidRequest(
             f"{external.name} cannot be read as it is declared: {'; '.join(problems)}.",

@@ -1,5 +1,5 @@
-"""A folder of Parquet files of others, without history: its version digests names, sizes and times, and a day's files
-are compared before and after reading.
+"""Parquet files of others, without history: a version digests names, sizes and times; a day's files are compared before
+and after reading.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _KINDS = ("date", "timestamp", "timestamp_ntz", "string")
 
 @dataclass(frozen=True)
 class ParquetFolderOfOthers:
-    """Subfolders count, such as ``order_date=2025-01-01``."""
+    """With subfolders, such as ``order_date=2025-01-01``."""
 
     external: ExternalTable
 
@@ -47,7 +47,7 @@ class ParquetFolderOfOthers:
 
     @cached_property
     def _listed(self) -> list[StoredFile]:
-        """Cached: all answers of a look are about the same files."""
+        """Cached: a look's answers are about the same files."""
         found = [each for each in self.storage.files("", recursive=True) if each.path.endswith(_ENDING)]
         if any("_delta_log" in each.path.split("/") for each in found) or self.storage.exists("_delta_log"):
             raise InvalidRequest(
@@ -73,7 +73,7 @@ class ParquetFolderOfOthers:
         return "files"
 
     def at(self, version: int) -> TableVersion:
-        """The current state, for any ``version``."""
+        """The current state, whatever the ``version``."""
         footers = dict(zip(self._listed, self.storage.each(self._footer, self._listed), strict=True))
         files = tuple(self._file(stored, footer) for stored, footer in footers.items())
         newest = footers[max(self._listed, key=lambda each: each.modified_ms)].schema.to_arrow_schema()
@@ -82,7 +82,7 @@ class ParquetFolderOfOthers:
         return TableVersion("files", self.newest(), files, types)
 
     def since(self, version: int, newest: int) -> tuple[TableVersion, None]:
-        """Which files have other rows is unknown."""
+        """Files' changed rows are unknown."""
         return self.at(newest), None
 
     def history(self, version: int) -> str:
@@ -97,7 +97,7 @@ class ParquetFolderOfOthers:
         return False
 
     def paths_of(self, days: Mapping[date, DayContent]) -> list[str]:
-        """Paths for Spark. Raises :class:`LakehouseUnusable` if files of a day are not those observed."""
+        """For Spark. Raises :class:`LakehouseUnusable` for other files than observed."""
         wanted = DayRange(min(days), max(days))
         files = self.at(self.newest()).files
         now = days_made_of(files, wanted)
@@ -127,7 +127,7 @@ class ParquetFolderOfOthers:
         return ExternalFile(_identity(stored), footer.num_rows, stored.size, touches, without)
 
     def _days(self, stored: StoredFile, footer: pq.FileMetaData) -> tuple[DayRange | None, bool]:
-        """The days by path or statistics, None if unknown; and whether no row has a day."""
+        """The days by path or statistics, if known; whether no row has a day."""
         of_path = {name.lower(): value for name, value in _of_path(stored.path).items()}
         if (value := of_path.get(self.external.day.lower())) is not None:
             day = day_or_none(value[:10])
@@ -159,7 +159,6 @@ class ParquetFolderOfOthers:
 
 @lru_cache(maxsize=_FOOTERS_KEPT)
 def _footer_of(root: str, stored: StoredFile) -> pq.FileMetaData:
-    """Cached: each chunk checks its files again."""
     return Storage(root).parquet_footer(stored.path)
 
 

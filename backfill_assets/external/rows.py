@@ -1,4 +1,4 @@
-"""Rows of a table of others at a pinned version, with tokens for personal values."""
+"""Rows of a table of others, pinned, with tokens for personal values."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _A_DAY = timedelta(days=1)
 
 
 DaysToRead = Mapping[int, Mapping[date, DayContent]]
-"""Days with recorded contents, by version."""
+"""Recorded contents, by version."""
 
 
 def external_rows(
@@ -44,7 +44,7 @@ def external_rows(
     days: DaysToRead,
     token_key_file: str,
 ) -> DataFrame:
-    """Files of other days stay closed. Raises :class:`LakehouseUnusable` for a cleaned-up version, and for other files
+    """Opens no files of other days. Raises :class:`LakehouseUnusable` for a cleaned-up version, and for other files
     than observed.
     """
     schema, there = struct_type(on_days(external.contract)), there_of(external)
@@ -60,7 +60,7 @@ def external_rows(
 
 
 def require_as_looked_at(external: ExternalTable, days: DaysToRead) -> None:
-    """Raise :class:`LakehouseUnusable` if files of a Parquet folder changed while they were read."""
+    """Raises :class:`LakehouseUnusable` if a folder's files changed during reading."""
     there = there_of(external)
     if isinstance(there, ParquetFolderOfOthers):
         for of in days.values():
@@ -74,8 +74,8 @@ def days_to_read(
     contents: Mapping[date, DayContent],
     laid: Mapping[date, DayRecord],
 ) -> DaysToRead:
-    """The version at which each day of ``read`` is read: main's when pinned. Days ``laid`` over main are read at the
-    newest version if they have not moved since, else at the one observed.
+    """Days of ``read`` by version: main's when pinned. Days ``laid`` over main have the newest version unless moved
+    since, else the one observed.
     """
     found: dict[int, dict[date, DayContent]] = {}
     if through := read.days.keys() - laid.keys():
@@ -157,7 +157,7 @@ def _day_of(column: Column, kind: T.DataType, zone: str) -> Column:
 
 
 def _may_be_of(column: Column, kind: T.DataType, days: Collection[date]) -> Column:
-    """A condition on the raw column, by which Delta skips files."""
+    """On the raw column, so that Delta skips files."""
 
     def between(first: date, last: date) -> Column:
         if isinstance(kind, T.DateType):
@@ -174,7 +174,7 @@ def _may_be_of(column: Column, kind: T.DataType, days: Collection[date]) -> Colu
 
 
 def _with_tokens(rows: DataFrame, columns: Sequence[str], key_file: str) -> DataFrame:
-    """Workers read the key from a file: it is in no plan."""
+    """Workers read the key from a file: no plan has it."""
     require_workers(rows.sparkSession)
     tokenised = partial(_tokenised, columns=tuple(columns), key_file=key_file)
     return rows.mapInArrow(carrying(tokenised), rows.schema)

@@ -13,7 +13,7 @@ from backfill_assets.external.files import ExternalFile
 
 @dataclass(frozen=True)
 class TableVersion:
-    """``id`` differs if the table was created again."""
+    """Another ``id``: the table was created again."""
 
     id: str
     version: int

@@ -1,4 +1,4 @@
-"""Whether columns of others can be read as declared, without guessing, rounding or cutting. Pure."""
+"""Whether columns can be read as declared, without guessing, rounding or cutting. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WIDER: Mapping[str, tuple[str, ...]] = {
     "float": ("double",),
     "timestamp_ntz": ("timestamp",),
 }
-"""A moment without a zone counts as UTC."""
+"""Moments without a zone count as UTC."""
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 
 

@@ -1,5 +1,3 @@
-"""Pandera's own verdict by check: examples of broken rows, and a second opinion."""
-
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
@@ -43,7 +41,6 @@ def pandera_report(storage: Storage, table: Table, files: DayFiles) -> tuple[str
 
 
 def second_opinion(storage: Storage, table: Table, files: DayFiles, violating: int) -> GateFinding:
-    """``violating`` rows were found by the judge's own query."""
     said = pandera_report(storage, table, files) if violating else _said(storage, table, files, lambda rows: rows)
     return GateFinding(
         bool(said) == bool(violating),

@@ -1,4 +1,4 @@
-"""Rows of files by the keys that new raw rows brought; a Spark job takes longer than a micro-batch's files."""
+"""Rows by the keys that new raw rows brought, quicker than a Spark job."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ROWS_AT_ONCE = 64 * 1024
 
 @dataclass(frozen=True)
 class KeyedFiles:
-    """Raw's keys are landed text, all others typed."""
+    """Raw's keys are landed text, others typed."""
 
     table: Table
     files: Sequence[AddedFile]
@@ -71,7 +71,7 @@ def select_rows_of_keys(
 def rows_of_other_keys(
     storage: Storage, place: KeyedFiles, key: Sequence[str], changed: pa.Table
 ) -> Iterator[tuple[date, pa.Table]]:
-    """Rows as in their files, with stored hashes, in batches by day."""
+    """In batches by day, like their files, with stored hashes."""
     columns = copied_columns(place.table)
     with database() as connection:
         connection.register(_CHANGED, changed)
@@ -101,7 +101,7 @@ def _asked(connection: DuckDBPyConnection, storage: Storage, place: KeyedFiles, 
 
 
 def _same(key: Sequence[str]) -> str:
-    """Null, an unreadable part, equals null."""
+    """Null, unreadable, equals null."""
     parts = (f"changed.{_quoted(number)} IS NOT DISTINCT FROM own.{_quoted(number)}" for number in range(len(key)))
     return f'"{_CHANGED}" AS changed ON {" AND ".join(["changed.day = own.day", *parts])}'
 
@@ -116,7 +116,6 @@ def _key(number: int) -> str:
 
 @cache
 def _landed_keys(raw: Table, refinement: Refinement) -> str:
-    """Cached: compiling takes longer than a few files."""
     rows = _rows(raw)
     return _with_keys(rows, [_landed(rows, refinement, name) for name in refinement.key])
 

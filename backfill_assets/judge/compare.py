@@ -33,17 +33,16 @@ TOGETHER = "values of a row that are other ones together"
 _NUMBER = "its number"
 _MOST_DIGITS = 38
 _BINARY = re.compile("float|double")
-"""In the name of a type that has such numbers, at any depth."""
 
 Lines = dict[str | None, dict[str, Any]]
-"""Rows by day or group: ``before``, ``after``, on both sides (``kept``), equal on both (``same``); and sums ``before
-NAME`` and ``after NAME``.
+"""By day or group: rows ``before``, ``after``, on both sides (``kept``), equal (``same``); sums ``before NAME`` and
+``after NAME``.
 """
 
 
 def compare_rows(table: Table, before: ir.Table, after: ir.Table) -> dict[str, Lines]:
-    """What became of rows, by day and by each of ``table.groups``; matched by day and key, or as multisets without a
-    unique one. Equal stored hashes, if all have them, are equal rows.
+    """By day and by each of ``table.groups``. Rows are matched by day and key, without a unique one as multisets. Equal
+    stored hashes, if all have them, are equal rows.
     """
     names, hashed = list(table.contract.fields()), RowHash(table.contract).name
     has_hashes = all(hashed in side.columns for side in (before, after))
@@ -72,7 +71,7 @@ def _by_day_and_group(table: Table, cells: ir.Table) -> dict[str, Lines]:
 
 
 def changed_rows(table: Table, before: ir.Table, after: ir.Table, most: int) -> list[dict[str, Any]]:
-    """Matched rows that differ, as ``before NAME``, ``after NAME``, ``differs NAME``; the greatest change of the first
+    """Matched rows that differ: ``before NAME``, ``after NAME``, ``differs NAME``; the greatest change of the first
     total first.
     """
     import ibis
@@ -89,7 +88,7 @@ def changed_rows(table: Table, before: ir.Table, after: ir.Table, most: int) -> 
 
 
 def columns_beside(table: Table, before: ir.Table, after: ir.Table, column: str) -> dict[date, tuple[str, ...]]:
-    """Columns besides ``column`` that differ, by day; the order of rows does not matter."""
+    """Other columns that differ, by day; the order of rows does not matter."""
     names = [name for name in table.contract.fields() if name not in (DAY, column)]
     before, after = (_as_counted(table, side).select(DAY, *names) for side in (before, after))
     if not (apart := _days_apart(before, after, names)):
@@ -217,7 +216,6 @@ def _lines(table: Table, cells: ir.Table, name: str) -> Lines:
 
 
 def _asked(rows: ir.Table, *columns: str, rest: str = "") -> list[dict[str, Any]]:
-    """In SQL: compiling Ibis takes longer than reading a table of some rows."""
     asked = f"SELECT {', '.join(columns)} FROM {quoted(rows.get_name())} {rest}"  # noqa: S608 - names, quoted
     return python_rows(rows.get_backend().con.execute(asked).to_arrow_table())
 
@@ -242,7 +240,7 @@ def _change(before: ir.NumericColumn, after: ir.NumericColumn) -> ir.Column:
 
 
 def value_text(value: Any) -> str | None:
-    """Spark's cast to string, but doubles like Python."""
+    """Like Spark's cast, but doubles like Python's."""
     written = next((write for kind, write in _WRITTEN if isinstance(value, kind)), str)
     return None if value is None else written(value)
 
@@ -267,4 +265,4 @@ _WRITTEN: Sequence[tuple[type, Callable[[Any], str]]] = (
     (list, lambda value: f"[{_items_text(value)}]"),
     (dict, lambda value: f"{{{_items_text(value.values())}}}"),
 )
-"""Subclasses first: a datetime is a date, a bool a number."""
+"""Subclasses first: a datetime is a date."""

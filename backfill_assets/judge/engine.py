@@ -1,6 +1,4 @@
-"""DuckDB by Ibis, over a lakehouse's files. Libraries are imported where they are used: every command may import
-this.
-"""
+"""DuckDB by Ibis, over a lakehouse's files. Libraries are imported late: every command may import this."""
 
 from __future__ import annotations
 
@@ -39,13 +37,13 @@ DAY = "day"
 DayFiles = Mapping[date, Sequence[AddedFile]]
 LabelledFiles = Mapping[Any, Sequence[AddedFile]]
 SHARE_OF_MEMORY = 0.25
-"""The share for all cores; more spills to disk."""
+"""For all cores; more spills to disk."""
 _FULL = "Look at the disk and the memory of this machine, then run it again."
 _SPILL, _LEFT_SECONDS = "backfill-judge", 24 * 3600
 _FILE, _LABEL = "its file", "its label"
 _LABEL_OF_FILE = f"""COALESCE("{_LABEL}", error('DuckDB has another name for a file that it read: ' || "{_FILE}"))"""
 _PATTERN = re.compile(r"[*?\[]")
-"""DuckDB expands these, and not every such name can be escaped."""
+"""DuckDB expands these; not all can be escaped."""
 
 
 def files_by_day(folder: str, files: Iterable[AddedFile]) -> DayFiles:
@@ -104,7 +102,7 @@ def without_query(error: Exception) -> str:
 
 
 def _remove_spilled(folder: Path) -> None:
-    """Killed processes leave folders; for a day one may be another container's."""
+    """Killed processes leave folders; young ones may be another container's."""
     import psutil
 
     for left in folder.glob(f"{_SPILL}-*-*"):
@@ -126,7 +124,7 @@ def columns_of(contract: type[Contract], hashes: Iterable[str] = ()) -> pa.Schem
 def rows_of_files(
     connection: Backend, storage: Storage, contract: type[Contract], files: DayFiles, hashes: Iterable[str] = ()
 ) -> ir.Table:
-    """Reads lazily: missing columns are null, types are cast, and ``day`` is the one of ``files``."""
+    """Lazy: missing columns are null, types are cast, ``day`` is that of ``files``."""
     import ibis
 
     columns = columns_of(contract, hashes)
@@ -140,9 +138,7 @@ def rows_of_files(
 def select_rows(
     connection: DuckDBPyConnection, storage: Storage, columns: pa.Schema, label: str, files: LabelledFiles
 ) -> str:
-    """:func:`rows_of_files` with ``columns``, among them ``label``, in SQL: compiling Ibis takes longer than a
-    micro-batch's files.
-    """
+    """:func:`rows_of_files` with ``columns``, among them ``label``, in SQL: Ibis compiles longer."""
     kinds, name = _kinds(columns), f"rows {clock.token(16)}"
     read = {each: quoted(each) for each in kinds}
     source, paths = f'"{name}"', [file.path for some in files.values() for file in some]
@@ -182,7 +178,7 @@ def stored(rows: ir.Table) -> ir.Table:
 
 
 def streamed(rows: ir.Table, at_once: int) -> Iterator[pa.RecordBatch]:
-    """Ordered; the rows need not fit into memory."""
+    """In order; rows need not fit into memory."""
     connection = rows.get_backend()
     # Ibis's own method calls a deprecated one of DuckDB.
     yield from batches(connection.con, connection.compile(rows), at_once)
@@ -193,7 +189,7 @@ def batches(connection: DuckDBPyConnection, asked: str, at_once: int) -> Iterato
 
 
 def _in_words(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
-    """Once DuckDB has given rows, its errors come as Arrow's."""
+    """After the first rows DuckDB's errors are Arrow's."""
     try:
         yield from reader
     except (OSError, pa.ArrowException) as error:
@@ -208,7 +204,7 @@ def _in_folder(
     files: LabelledFiles,
     name: str,
 ) -> str:
-    """DuckDB opens files when the query runs; a view reads them when created."""
+    """DuckDB opens files late; a view reads them when created."""
     # DuckDB reports each file by the path it was given.
     root = Path(storage.uri()).absolute()
     labels = {f"{root}/{file.path}": key for key, some in files.items() for file in some}
@@ -229,7 +225,7 @@ def _in_folder(
 
 
 def _by_arrow(storage: Storage, columns: pa.Schema, label: str, files: LabelledFiles) -> ds.Dataset:
-    """Arrow reads object stores, and files with any name."""
+    """Arrow reads object stores, and any name."""
     import pyarrow.dataset as ds
 
     parquet, filesystem, kind = ds.ParquetFileFormat(), storage.filesystem(), columns.field(label).type
@@ -247,7 +243,7 @@ _LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory
 
 
 def usable_memory() -> int:
-    """The machine's, or the container's if that is less."""
+    """The container's, if less than the machine's."""
     import psutil
 
     physical = psutil.virtual_memory().total

@@ -1,5 +1,3 @@
-"""Keys that arrive again on another day, and markers for the older one."""
-
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
     from backfill_assets.model.contract import Contract
 
 Key = tuple[str, ...]
-"""One text per key column, equal for equal values."""
+"""A text per key column, equal for equal values."""
 _ROWS_AT_ONCE = 10_000
 _NEW, _THERE = "arrived rows", "rows that were there"
 _ARRIVED, _DAYS, _AGAIN = "arrived keys", "days of arrived keys", "keys on several days"
@@ -30,11 +28,11 @@ _ARRIVED, _DAYS, _AGAIN = "arrived keys", "days of arrived keys", "keys on sever
 def markers(
     storage: Storage, source: Source, contract: type[Contract], arrived: DayFiles, existing: DayFiles
 ) -> Generator[Mapping[str, Any], None, None]:
-    """The markers that rows in ``arrived`` files need beside ``existing`` ones.
+    """The markers that ``arrived`` files need beside ``existing`` ones.
 
     A day needs one for each version of its keys on another day, within the window, that is greater by (version, content
     hash). How arrivals are cut does not matter; ``existing`` covers their days widened by the window. Unreadable days,
-    keys and versions take no part. A deleted version's markers are deleted.
+    keys and versions take no part; deleted versions' markers are deleted.
     """
     for key, versions in returning_versions(storage, source, contract, arrived, existing):
         for due in due_markers(versions, source.supersession_window_days):
@@ -44,7 +42,7 @@ def markers(
 def returning_versions(
     storage: Storage, source: Source, contract: type[Contract], arrived: DayFiles, existing: DayFiles
 ) -> Iterator[tuple[Key, list[VersionRow]]]:
-    """Keys with a readable ``arrived`` version on several days, with all versions."""
+    """Keys on several days with a readable ``arrived`` version; all their versions."""
     if not source.supersession_window_days:
         return
     asked, columns = _queries(source, contract), columns_of(contract)
@@ -68,8 +66,6 @@ def returning_versions(
 
 
 class _Queries(NamedTuple):
-    """Each reads the tables that those before it have made."""
-
     arrived: str
     days: str
     again: str
@@ -78,10 +74,7 @@ class _Queries(NamedTuple):
 
 @once
 def _queries(source: Source, contract: type[Contract]) -> _Queries:
-    """Hardly any key arrives on several days, and of all other rows only the key is read.
-
-    Cached: compiling takes longer than a micro-batch's files.
-    """
+    """Few keys arrive on several days: of all other rows only the key is read."""
     import ibis
 
     names, key = _key_names(source), dict.fromkeys(_key_names(source), "string")
@@ -106,7 +99,7 @@ def _over(new: str, there: str, asked: str) -> str:
 
 
 def _versions(source: Source, rows: ir.Table, again: ir.Table, *, came: bool) -> ir.Table:
-    """Unreadable versions are null. Rows on their arrival day are left out."""
+    """Null if unreadable. Leaves out rows on their arrival day."""
     import ibis
 
     names = _key_names(source)
@@ -154,7 +147,7 @@ def _version_row(source: Source, row: Mapping[str, Any]) -> VersionRow:
 
 
 def _marker(source: Source, key: Key, due: DueMarker) -> dict[str, Any]:
-    """Nothing in it depends on where and when the newer version arrived."""
+    """Independent of where and when the newer version arrived."""
     version = due.version
     return {
         **dict(zip(source.key_columns, version.written or key, strict=True)),

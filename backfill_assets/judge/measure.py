@@ -1,6 +1,4 @@
-"""Measures days from files, all rules and metrics in one query. Spark computes row hashes that are missing or not
-trusted.
-"""
+"""Measures days from files in one query. Spark computes row hashes that are missing or not trusted."""
 
 from __future__ import annotations
 
@@ -39,13 +37,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MOST_BYTES_FROM_A_BUCKET = 256 * 2**20
-"""Executors read larger amounts in parallel."""
+"""Executors read more, in parallel."""
 _ROWS = "rows of the table"
 _UNHASHED = "rows without hashes"
 _UNANSWERED = re.compile(r"timed?[ -]?out|network|connection|denied|no space left", re.IGNORECASE)
 """Errors that say nothing about files."""
 RowsBySpark = Callable[[], "DataFrame"]
-"""Called only if Spark has to hash rows."""
 
 
 class FilesUnreadable(LakehouseUnusable):
@@ -61,7 +58,7 @@ def measure_files(
     only: Collection[str] | None = None,
     afresh: bool = False,
 ) -> dict[date, Metrics]:
-    """Metrics by day. Stored hashes are not trusted if ``afresh``. Raises :class:`FilesUnreadable`."""
+    """By day; ``afresh`` trusts no stored hashes. Raises :class:`FilesUnreadable`."""
     metrics = {name: made for name, made in measures.numbers(table).items() if only is None or name in only}
     read = partial(_measured, storage)
     if not storage.is_folder and sum(file.size for some in files.values() for file in some) > MOST_BYTES_FROM_A_BUCKET:
@@ -82,7 +79,6 @@ def measure_files(
 
 
 def prepare(tables: Iterable[Table]) -> None:
-    """Imports and compiles while Spark writes rows: a second or two."""
     import duckdb  # noqa: F401
 
     for table in tables:
@@ -90,13 +86,13 @@ def prepare(tables: Iterable[Table]) -> None:
 
 
 def fingerprint(table: Table) -> str:
-    """Identifies the measurement: a rule that measures something else needs another one."""
+    """Changes with what a rule measures."""
     asked = query(table.contract, {**measures.numbers(table), **measures.examples(table)})
     return hashlib.sha256(asked.encode()).hexdigest()[:16]
 
 
 def unmeasurable(table: Table) -> list[str]:
-    """Checks and metrics that the judge cannot evaluate, with the reason, such as a pattern with lookahead."""
+    """Checks and metrics beyond the judge, such as patterns with lookahead, with reasons."""
     metrics = {**measures.numbers(table), **measures.examples(table)}
     if not _why_not(table.contract, metrics):
         return []
@@ -163,7 +159,6 @@ def query(contract: type[Contract], metrics: Aggregates) -> str:
 
 @lru_cache(maxsize=256)
 def _query(contract: Any, metrics: tuple[tuple[str, Any], ...]) -> str:
-    """Cached: compiling takes longer than a small table."""
     import ibis
 
     written = _written(contract, dict(metrics))
@@ -215,7 +210,7 @@ def _damage(connection: DuckDBPyConnection, rows: str) -> str:
 
 
 def _answer(connection: DuckDBPyConnection, asked: str) -> dict[date, dict[str, Any]]:
-    """Python values keep all digits; Ibis would use bigint."""
+    """Python values keep all digits, unlike Ibis."""
     done = connection.execute(asked)
     names = [each[0] for each in done.description]
     rows = (dict(zip(names, row, strict=True)) for row in done.fetchall())
@@ -243,7 +238,7 @@ def _with_hashes(
 
 @cache
 def executors_read(spark: SparkSession, root: str) -> bool:
-    """Whether executors have this package and access; tried once."""
+    """By package and access; tried once."""
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import ibis.backends.duckdb  # noqa: F401
@@ -261,7 +256,7 @@ def executors_read(spark: SparkSession, root: str) -> bool:
 def measure_on_executors(
     spark: SparkSession, storage: Storage, columns: pa.Schema, files: DayFiles, asked: str
 ) -> dict[date, dict[str, Any]]:
-    """Executors measure one day each, by their own credentials: no key is sent along."""
+    """Each measures one day by its own credentials: no key is sent."""
     root = storage.uri()
 
     def measured(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

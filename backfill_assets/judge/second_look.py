@@ -1,6 +1,4 @@
-"""A second look at raw, for days of too many deduplicated or rejected rows: delivered twice, lost by a wrong key, or
-come again?
-"""
+"""Looks at raw, for days of many deduplicated or rejected rows: delivered twice, lost by a wrong key, or come again?"""
 
 from __future__ import annotations
 
@@ -39,7 +37,7 @@ Files = Callable[[FewDuplicates | FewRejected, Sequence[date]], tuple[DayFiles, 
 def with_second_look(
     storage: Storage, table: Table, facts: Mapping[date, DayFacts], files: Files
 ) -> dict[date, DayFacts]:
-    """Bronze does not know the versions that its winners won over, so raw is read."""
+    """Reads raw: bronze lacks the versions won over."""
     found = dict(facts)
     for rule in table.rules:
         if isinstance(rule, FewDuplicates | FewRejected) and (

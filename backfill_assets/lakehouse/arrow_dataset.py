@@ -1,7 +1,7 @@
-"""Reads Delta tables with Arrow's own file systems, so that Arrow's threads run no Python.
+"""Reads Delta tables with Arrow's own file systems: Arrow's threads run no Python.
 
-Threads may be inside delta-rs's, written in Python, when the interpreter ends: the process aborts after its work
-("terminate called without an active exception", exit code 134; 2 of 300 short processes).
+With delta-rs's, written in Python, 2 of 300 short processes abort at their end ("terminate called without an active
+exception", exit code 134).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def dataset_of(storage: Storage, path: str, handle: DeltaTable, days: Iterable[d
 
 
 def dataset_of_files(storage: Storage, path: str, files: Sequence[AddedFile], schema: Schema) -> ds.FileSystemDataset:
-    """Files of any versions; the day is that of the add action."""
+    """Files of any versions; the add action has the day."""
     import pyarrow as pa
     import pyarrow.dataset as ds
 
@@ -50,7 +50,7 @@ def dataset_of_files(storage: Storage, path: str, files: Sequence[AddedFile], sc
 
 
 def python_rows(rows: pa.Table) -> list[dict[str, Any]]:
-    """A date or time outside the years 1 to 9999 is text."""
+    """Dates and times outside the years 1 to 9999 are text."""
     try:
         values: list[dict[str, Any]] = rows.to_pylist()
     except OverflowError:

@@ -1,4 +1,4 @@
-"""The journal of each campaign: numbered entries, each written once. A campaign has no other state."""
+"""A campaign's only state: numbered entries, each written once."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Kind = Literal[
 ]
 """``withdrawn``: an approval no longer covers what would be published; ``report`` says what another one is for.
 
-The last two stand in journals of before alone: the log says that a campaign was undone, or brought back.
+Only older journals have the last two: the log has undos now.
 """
 R = TypeVar("R", bound=Report)
 
@@ -48,16 +48,16 @@ class JournalEntry(Record):
     at: datetime
     by: str = ""
     step: str = ""
-    """The step that is done, that was under way at a stop, or at which the campaign begins again."""
+    """The step done, under way at a stop, or begun with again."""
     wave: int = -1
     reason: str = ""
     report: Report = Field(default=Report(), validate_default=True)
-    """Of the type that belongs to the kind, or to the step."""
+    """The type belongs to the kind, or to the step."""
     spent: Spent | None = None
     log: int = -1
-    """The newest entry of the publication log that was known when this was written."""
+    """The newest log entry known when this was written."""
     again: bool = False
-    """Whether what was undone is taken up again: it is staged from its beginning."""
+    """Whether what was undone is staged again from its beginning."""
 
     @field_validator("report", mode="before")
     @classmethod
@@ -81,16 +81,16 @@ class JournalEntry(Record):
 
     @property
     def ends_campaign(self) -> bool:
-        """Only a new start comes after it, or the undo of an undo."""
+        """Only a new start, or an undo of an undo, comes after it."""
         return self.gives_up or (self.kind == "step" and self.step == CampaignStep.DECOMMISSION)
 
     def tells_of(self, publication: str) -> bool:
-        """Entries of before name an undo only in their reason."""
+        """Older entries name an undo only in their reason."""
         named = self.reported(reports.PublicationReport).publication
         return publication in (named, self.reason.removeprefix("by "))
 
     def reported(self, kind: type[R]) -> R:
-        """The report if it is of this ``kind``, else an empty one."""
+        """The report of this ``kind``, else an empty one."""
         return self.report if isinstance(self.report, kind) else kind()
 
 
@@ -101,18 +101,18 @@ def write(storage: Storage, campaign: str, entry: JournalEntry) -> int:
 
 
 def entries(storage: Storage, campaign: str) -> list[JournalEntry]:
-    """Oldest first. Raises :class:`LakehouseUnusable` if an entry cannot be read."""
+    """Oldest first. Raises :class:`LakehouseUnusable` for an unreadable entry."""
     return list(numbered_entries(storage, campaign, {}).values())
 
 
 def numbered_entries(storage: Storage, campaign: str, known: Mapping[int, JournalEntry]) -> dict[int, JournalEntry]:
-    """Oldest first. Entries never change: those ``known`` are not read again."""
+    """Oldest first. Entries never change: ``known`` ones are not read."""
     journal = _journal(storage, campaign)
     return {number: known.get(number) or journal.at(number) for number in journal.numbers()}
 
 
 def newest_until(storage: Storage, campaign: str, decides: Callable[[JournalEntry], bool]) -> list[JournalEntry | None]:
-    """Newest first, to the first one that ``decides``: older ones are not read. None for one that cannot be read."""
+    """Newest first, to the first one that ``decides``; unreadable ones are None."""
     journal = _journal(storage, campaign)
     found: list[JournalEntry | None] = []
     for number in reversed(journal.numbers()):
@@ -132,7 +132,7 @@ def first_written(storage: Storage, campaign: str) -> datetime:
 
 
 def newest_entries(storage: Storage) -> dict[str, JournalEntry | None]:
-    """The entry is None if it cannot be read. Only the last file of each campaign is read: most campaigns are over."""
+    """Reads only the last file of each campaign; None if unreadable."""
     last = {campaign: max(files) for campaign, files in _files(storage).items()}
     names = sorted(last)
 
@@ -146,7 +146,6 @@ def newest_entries(storage: Storage) -> dict[str, JournalEntry | None]:
 
 
 def newest(storage: Storage, most: int) -> list[list[JournalEntry]]:
-    """The ``most`` campaigns written last, without unreadable ones."""
     newest = {campaign: max(file.modified_ms for file in files.values()) for campaign, files in _files(storage).items()}
     found = []
     for campaign in sorted(newest, key=lambda name: (-newest[name], name))[:most]:
@@ -165,7 +164,7 @@ def _files(storage: Storage) -> dict[str, dict[int, StoredFile]]:
 
 
 def set_damaged_aside(storage: Storage, campaign: str, begun: JournalEntry) -> None:
-    """Unreadable entries are renamed to ``.damaged``; ``begun`` replaces the first."""
+    """Renames unreadable entries to ``.damaged``; ``begun`` replaces the first."""
     journal = _journal(storage, campaign)
     for number in journal.numbers():
         path = journal.path_of(number)

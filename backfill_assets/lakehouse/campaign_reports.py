@@ -1,7 +1,6 @@
-"""What an entry of a campaign's journal reports: a record for each kind. Their JSON is that of all versions before.
+"""Reports of journal entries, a record for each kind. Their JSON is that of all versions.
 
-A field that an older version did not write has its default, and is not written by reading it; those of later versions
-are ignored.
+Fields that an older version lacks have defaults, and are not written by reading; later versions' are ignored.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ RangesByTable = Mapping[str, Ranges]
 _IN_WORDS = ("known_by", "held_back_days", "staged_again", "leaves_stale", "read_up_to", "other_days", "still_due")
 """Fields whose keys have spaces."""
 _NOT_SHOWN = {"difference", "delivered"}
-"""The difference has a page of its own."""
 
 
 def _key(field: str) -> str:
@@ -33,24 +31,24 @@ class Report(AuditRecord):
     )
 
     def as_json(self) -> dict[str, Any]:
-        """Only what was said: not the defaults."""
+        """Without defaults."""
         return self.model_dump(mode="json", exclude_unset=True)
 
     def shown(self) -> dict[str, Any]:
-        """What a page shows, by label; nothing empty."""
+        """What a page shows, by label, without empty ones."""
         said = self.model_dump(mode="json", exclude_unset=True, exclude=_NOT_SHOWN)
         return {label: value for label, value in said.items() if value not in (None, "", [], {})}
 
 
 class ByPerson(Report):
-    """``known_by`` is the source of ``who``; both are empty for an unknown person."""
+    """``known_by`` is the source of ``who``; an unknown person has neither."""
 
     who: str = Field(default="", exclude_if=not_)
     known_by: str = Field(default="", exclude_if=not_)
 
 
 class BegunReport(ByPerson):
-    """The chosen options; None leaves one as it was."""
+    """Chosen options; None leaves one as it was."""
 
     waves: str | None = None
     limits: str | None = None
@@ -60,7 +58,7 @@ class BegunReport(ByPerson):
 
 
 class ApprovalReport(ByPerson):
-    """``needed``: how many people have to approve the same difference."""
+    """``needed``: how many people have to approve that difference."""
 
     fingerprint: str | None = None
     needed: int = Field(default=1, exclude_if=lambda number: number == 1)
@@ -68,7 +66,7 @@ class ApprovalReport(ByPerson):
 
 
 class PublicationReport(Report):
-    """Of an undo, or of the undo of one, in journals of before."""
+    """An undo, or its undo, in older journals."""
 
     publication: str = ""
 
@@ -85,25 +83,23 @@ class StepCounts(Report):
 
 
 class StagedReport(Report):
-    """``days`` by step. ``held_back``: a line for each table and day."""
+    """``days`` by step; ``held_back`` by table and day."""
 
     days: Mapping[str, StepCounts] = Field(default_factory=dict)
     staged: RangesByTable = Field(default_factory=dict)
     unchanged: RangesByTable = Field(default_factory=dict)
     held_back: tuple[str, ...] = ()
     held_back_days: RangesByTable | None = None
-    """None if the entry does not say."""
     warnings: tuple[str, ...] = ()
 
 
 class ComparedReport(StagedReport):
-    """What people decide on. ``page``: where the difference lies."""
+    """What people decide on; ``page`` has the difference."""
 
     sentence: str = ""
     page: str = Field(default="", validation_alias="report", serialization_alias="report")
     fingerprint: str = ""
     difference: str = ""
-    """As Markdown."""
 
     @classmethod
     def of(cls, staged: StagedReport, *, sentence: str, page: str, fingerprint: str, difference: str) -> ComparedReport:
@@ -112,14 +108,14 @@ class ComparedReport(StagedReport):
 
 
 class StopReport(ComparedReport):
-    """``helps``: what to do, unless it is to repair the cause and run the plan again."""
+    """``helps``: what to do, if not to repair the cause and run the plan again."""
 
     helps: str = ""
     abandoned: bool = False
 
     @classmethod
     def after(cls, found: StagedReport, helps: str) -> StopReport:
-        """What was ``found`` until then is kept for people who look."""
+        """Keeps what was ``found`` until then."""
         return cls.model_validate({**found.as_json(), **({"helps": helps} if helps else {})})
 
 
@@ -166,20 +162,20 @@ class CutOverReport(PublicationReport):
     days: RangesByTable = Field(default_factory=dict)
     staged_again: RangesByTable = Field(default_factory=dict)
     moved: RangesByTable = Field(default_factory=dict)
-    """Days that differ from what was approved."""
+    """Days unlike the approved ones."""
     leaves_stale: RangesByTable = Field(default_factory=dict, exclude_if=not_)
     read_up_to: tuple[str, ...] = Field(default=(), exclude_if=not_)
 
 
 class DownstreamReport(Report):
-    """``checked``: number of days; ``rebuilt``: ranges by step."""
+    """``checked``: number of days; ``rebuilt``: by step."""
 
     checked: int = 0
     rebuilt: RangesByTable = Field(default_factory=dict)
 
 
 class ToldReport(Report):
-    """``still_due``: why, by notice."""
+    """``still_due``: reasons by notice."""
 
     reports: tuple[str, ...] = ()
     delivered: tuple[str, ...] = ()
@@ -188,4 +184,3 @@ class ToldReport(Report):
 
 class ClosedReport(Report):
     closed: tuple[str, ...] = ()
-    """Paths of timelines."""

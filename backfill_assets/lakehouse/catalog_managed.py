@@ -1,4 +1,4 @@
-"""Refuses catalog-managed tables: a catalog decides on their commits, so their log may be outdated. Pure.
+"""Refuses catalog-managed tables: their log may be outdated. Pure.
 
 See https://github.com/delta-io/delta/blob/master/PROTOCOL.md#catalog-managed-tables.
 """

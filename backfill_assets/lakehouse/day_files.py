@@ -1,4 +1,4 @@
-"""Writes Arrow batches of many days in Spark's workers, a Parquet file a day, in bounded memory."""
+"""Writes Arrow batches of many days in Spark's workers, a file a day, in bounded memory."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from backfill_assets.model.measure import is_hash
 
 _DIFFERENT_IN_EACH_ROW = ("content_hash", "source_line")
 _ROWS_OF_A_GROUP, _ROWS_AT_ONCE = 250_000, 1_000_000
-"""Limits of one day, and of all days together, before rows are written."""
+"""Rows of one day, and of all together, before they are written."""
 
 
 @dataclass(frozen=True)
 class DayFolders:
-    """``<table>/<folder>/day=<day>/<name>.parquet``. ``schema`` lacks the day; columns in ``repeated`` get a
+    """``<table>/<folder>/day=<day>/<name>.parquet``. ``schema`` lacks the day; ``repeated`` columns get a
     dictionary.
     """
 
@@ -54,8 +54,8 @@ def day_folders(timeline: Timeline, table: Table, columns: pa.Schema) -> DayFold
 def write_days(batches: Iterable[pa.RecordBatch], target: DayFolders, name: str) -> list[AddedFile]:
     """Rows may come in any order.
 
-    Raises :class:`PublicationRefused` for a row without a day, and :class:`LakehouseUnusable` for a file of other rows
-    than it was given.
+    Raises :class:`PublicationRefused` for a row without a day, :class:`LakehouseUnusable` for a file of other rows than
+    given.
     """
     with ExitStack() as open_files:
         written = _Written(target, name, open_files)
@@ -113,7 +113,7 @@ class _Written:
         return Storage(target.root).parquet_writer(path, target.schema, target.repeated)
 
     def files(self) -> list[AddedFile]:
-        """Footers are read back: statistics say what is on disk."""
+        """By footers: statistics say what is on disk."""
         return [self.file(day, count) for day, count in sorted(self.rows.items())]
 
     def file(self, day: str, count: int) -> AddedFile:

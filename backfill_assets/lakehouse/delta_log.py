@@ -1,6 +1,6 @@
 """Reads Delta logs: add actions with statistics, which delta-rs's listing lacks, and tombstones.
 
-Covers JSON commits, and checkpoints of one part, of several, and of version 2 with statistics as JSON text. See
+Covers JSON commits and checkpoints, those of version 2 with JSON statistics. See
 https://github.com/delta-io/delta/blob/master/PROTOCOL.md.
 """
 
@@ -35,7 +35,7 @@ _TRANSACTION_COLUMNS = ["txn.appId", "txn.version"]
 _ALWAYS_COLUMNS = ["protocol", "sidecar"]
 _CATALOG_MANAGED = "catalog-managed"
 _MOST_NAMED_COMMITS = 400
-"""With more commits after the hinted checkpoint, the hint is stale."""
+"""With more commits after it, a hint is stale."""
 _LOOKED_FOR_AT_ONCE = 20
 _MOST_COMMITS_SINCE = 20
 """With more of them, a checkpoint has less to read."""
@@ -54,7 +54,7 @@ class AddedFile:
 
     @property
     def rows(self) -> int:
-        """Raises :class:`PublicationRefused` for a file without statistics."""
+        """Raises :class:`PublicationRefused` without statistics."""
         count = json.loads(self.stats).get("numRecords")
         if count is None:
             raise PublicationRefused(f"The file {self.path} carries no statistics, so its rows are not known.")
@@ -97,7 +97,7 @@ class LogState:
 
 
 class VersionGone(LakehouseUnusable):
-    """The Delta log does not reach back to the version."""
+    """The Delta log begins later."""
 
 
 def read_log(storage: Storage, table: str, version: int) -> LogState:
@@ -156,7 +156,7 @@ def _commit_as_it_is(storage: Storage, table: str, version: int) -> tuple[int, .
 
 
 def read_declaration(storage: Storage, table: str, version: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The newest protocol and metadata, also of a table that delta-rs cannot open. Raises like :func:`read_log`."""
+    """Also of a table that delta-rs cannot open. Raises like :func:`read_log`."""
     protocol: dict[str, Any] = {}
     metadata: dict[str, Any] = {}
     for actions in actions_up_to(storage, table, version, ["metaData"]):
@@ -182,7 +182,7 @@ def removed_files(storage: Storage, table: str, version: int) -> dict[str, Remov
 def actions_up_to(
     storage: Storage, table: str, version: int, columns: Sequence[str], base: int | None = None
 ) -> list[Actions]:
-    """Oldest file first: only ``columns`` of a checkpoint, everything of a commit.
+    """Oldest file first: ``columns`` of a checkpoint, all of a commit.
 
     Raises :class:`~backfill_assets.lakehouse.catalog_managed.CatalogManaged`.
     """
@@ -220,7 +220,7 @@ def _files_read(storage: Storage, table: str, version: int, columns: list[str], 
 def _read_while_listed(
     listed: Callable[[], tuple[list[str], list[str]]], read: Callable[[list[str], list[str]], list[Actions]]
 ) -> list[Actions]:
-    """A clean-up may come between names and files; what is listed again is lost."""
+    """A clean-up may come between listing and reading; what is listed again is lost."""
     names = listed()
     while True:
         try:
@@ -232,7 +232,7 @@ def _read_while_listed(
 
 
 def require_actions(storage: Storage, path: str) -> Actions:
-    """Raises :class:`LakehouseUnusable` for a damaged commit. No commit is empty."""
+    """Raises :class:`LakehouseUnusable` for a damaged, or empty, commit."""
     actions = storage.read_json_lines(path)
     if not actions or not all(isinstance(each, dict) for each in actions):
         raise LakehouseUnusable(
@@ -242,7 +242,7 @@ def require_actions(storage: Storage, path: str) -> Actions:
 
 
 def _files_from(table: str, base: int | None, version: int) -> tuple[list[str], list[str]] | None:
-    """Lists nothing, as logs may be long; returns None if the hint does not help."""
+    """Lists nothing, as logs may be long; None without a useful hint."""
     if base is None or base > version or version - base > _MOST_NAMED_COMMITS:
         return None
     commits = [commit_file(table, number) for number in range(base + 1, version + 1)]
@@ -270,10 +270,9 @@ def written_at(table: str, versions: Iterable[int]) -> list[str]:
 
 
 def version_by_names(storage: Storage, table: str, base: int | None) -> int | None:
-    """Probes names of commits after checkpoint ``base``, or lists a log without one, which is short.
+    """Probes names of commits after checkpoint ``base``; without one it lists a log, which is short.
 
-    Delta-rs would list the whole log and load the files. None on an object store, and if the hint is older than what
-    was cleaned up.
+    Delta-rs would list the whole log and load files. Returns None on an object store, and if the hint is too old.
     """
     if not storage.is_folder:
         return None
@@ -281,7 +280,7 @@ def version_by_names(storage: Storage, table: str, base: int | None) -> int | No
 
 
 def version_from(storage: Storage, table: str, known: int) -> int | None:
-    """Probes names of commits after ``known``. None on an object store, or if ``known`` is too old."""
+    """Probes names of commits; None on an object store, or if ``known`` is too old."""
     if not storage.is_folder or storage.missing([commit_file(table, known)]):
         return None
     for first in range(known + 1, known + _MOST_NAMED_COMMITS, _LOOKED_FOR_AT_ONCE):
@@ -294,7 +293,7 @@ def version_from(storage: Storage, table: str, known: int) -> int | None:
 
 
 def read_transactions(storage: Storage, table: str, version: int) -> dict[str, int]:
-    """Reads all ids in one pass; delta-rs takes milliseconds for each. Raises like :func:`read_log`."""
+    """In one pass. Raises like :func:`read_log`."""
     versions: dict[str, int] = {}
     for actions in actions_up_to(storage, table, version, _TRANSACTION_COLUMNS):
         versions |= _transactions_in(actions)
@@ -316,7 +315,6 @@ def _files_up_to(storage: Storage, table: str, version: int) -> tuple[list[str],
 
 
 def newest_version(storage: Storage, table: str) -> int | None:
-    """Found by the names in the log, without loading files."""
     names = [file.path for file in storage.files(f"{table}/_delta_log")]
     commits = [int(match[1]) for name in names if (match := _COMMIT.search(name))]
     return max([*commits, *checkpoints(names)], default=None)
@@ -331,9 +329,7 @@ def oldest_version(storage: Storage, table: str) -> int | None:
 
 
 def open_table(storage: Storage, table: str, version: int | None = None) -> DeltaTable:
-    """Raises what delta-rs raises, but :class:`~backfill_assets.lakehouse.catalog_managed.CatalogManaged` with the name
-    of such a table, which delta-rs leaves out.
-    """
+    """Raises what delta-rs raises, and :class:`~backfill_assets.lakehouse.catalog_managed.CatalogManaged`."""
     try:
         return DeltaTable(storage.uri(table), version, dict(storage.options))
     except DeltaError as error:
@@ -344,7 +340,7 @@ def open_table(storage: Storage, table: str, version: int | None = None) -> Delt
 
 
 def open_again(storage: Storage, table: str, version: int, known: DeltaTable | None) -> DeltaTable:
-    """:func:`open_table` by ``known``, which comes along to ``version``: it reads only what is new since."""
+    """``known`` advances to ``version``, and reads only what is new."""
     if known is None or known.version() > version:
         return open_table(storage, table, version)
     if known.version() == version:  # what is cleaned up since must not be committed to
@@ -389,9 +385,7 @@ def checkpoints(names: Iterable[str]) -> dict[int, tuple[str, ...]]:
 
 
 def commits_back(storage: Storage, table: str, version: int) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Unlike delta-rs's ``history()``, which lists commits newer than its handle, and then numbers all of them
-    wrongly.
-    """
+    """Delta-rs's ``history()`` also lists commits newer than its handle, and numbers all wrongly."""
     for number, actions in actions_back(storage, table, version):
         yield number, next((each["commitInfo"] for each in actions if "commitInfo" in each), {})
 
@@ -415,7 +409,7 @@ def apply_actions(
 ) -> None:
     """Apply one commit in place, removes first.
 
-    ``vectors`` collects active files with a deletion vector, which later commits may purge; without it the first raises
+    ``vectors`` collects active files with a deletion vector, which may be purged later; without it one raises
     :class:`PublicationRefused`.
     """
     listed = list(actions)
@@ -464,7 +458,7 @@ _LAST_CHARACTER = chr(0x10FFFF)
 def statistics_json(
     rows: int, ends: Mapping[str, Mapping[str, str]] | None = None, nulls: Mapping[str, int] | None = None
 ) -> str:
-    """``ends`` are JSON already: decimals keep all digits."""
+    """``ends`` are JSON: decimals keep all digits."""
     parts = [f'"numRecords":{rows}']
     for kind, values in (ends or {}).items():
         parts.append(f'"{kind}":{{{",".join(f"{json.dumps(name)}:{value}" for name, value in values.items())}}}')
@@ -474,7 +468,7 @@ def statistics_json(
 
 
 def bound_as_json(value: object, *, up: bool) -> str | None:
-    """The least value, or the greatest (``up``); None for types without bounds."""
+    """The least value, or the greatest (``up``); None without bounds."""
     match value:
         case datetime():
             return json.dumps(_moment(value, up=up))
@@ -491,17 +485,14 @@ def bound_as_json(value: object, *, up: bool) -> str | None:
 
 
 def _moment(value: datetime, *, up: bool) -> str:
-    """The least is rounded down, the greatest up.
-
-    ``strftime`` writes early years with fewer than four digits, and readers would find no row.
-    """
+    """Rounded outwards. ``strftime`` writes early years with fewer than four digits: readers would find no row."""
     rest = timedelta(microseconds=value.microsecond % 1000)
     whole = value.astimezone(UTC) - rest + timedelta(milliseconds=1 if up and rest else 0)
     return whole.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
 
 
 def _cut(value: str, *, up: bool) -> str:
-    """Cuts as Delta's writers do; the greatest is made greater than all texts that begin like it."""
+    """Like Delta's writers; the greatest exceeds all texts that begin like it."""
     if len(value) <= _LONGEST_TEXT:
         return value
     if not up:

@@ -1,5 +1,3 @@
-"""Explains errors of a disk or a bucket: no room, no permission."""
-
 from __future__ import annotations
 
 import re
@@ -31,7 +29,7 @@ _REFUSALS = (
 
 @contextmanager
 def explain_failure(what: str) -> Iterator[None]:
-    """Raise :class:`LakehouseUnusable`, beginning with ``what``, for want of room or permission."""
+    """Raises :class:`LakehouseUnusable`, beginning with ``what``."""
     try:
         yield
     except (OSError, DeltaError) as error:
@@ -42,7 +40,7 @@ def explain_failure(what: str) -> Iterator[None]:
 
 
 def full_disk(what: str, error: Exception) -> LakehouseUnusable | None:
-    """Returns None unless Spark's error, hundreds of lines long, reports a full disk or no permission."""
+    """Returns None unless Spark's error, hundreds of lines long, reports no room or no permission."""
     for line in str(error).splitlines():
         try:
             with explain_failure(what):

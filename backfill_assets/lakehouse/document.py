@@ -1,7 +1,7 @@
 """JSON documents in the lakehouse, one typed value a file, whole at every moment.
 
 Plans, notices and holds have names. Journals, revisions and claims have numbers, each written once: of all who decide
-on the newest, one writes the next, without waiting.
+on the newest, one writes the next.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from backfill_assets.lakehouse.storage import Storage, StoredFile
 
 _SUFFIX = ".json"
 _KEPT_BELOW = 1
-"""So many older claims stay, for concurrent readers."""
+"""Older claims kept for concurrent readers."""
 T = TypeVar("T")
 
 
@@ -28,7 +28,7 @@ _adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
 
 @dataclass(frozen=True)
 class Documents(Generic[T]):
-    """``mend`` is the hint for one that cannot be read."""
+    """``mend`` is the hint for an unreadable one."""
 
     storage: Storage
     folder: str
@@ -39,7 +39,7 @@ class Documents(Generic[T]):
         return f"{self.folder}/{name}{_SUFFIX}"
 
     def files(self, *, recursive: bool = False) -> dict[str, StoredFile]:
-        """Leaves out unfinished files and those of file managers."""
+        """Without unfinished files and those of file managers."""
         found = self.storage.files(self.folder, recursive=recursive)
         names = {file.path[len(self.folder) + 1 :]: file for file in found if file.path.endswith(_SUFFIX)}
         return {name.removesuffix(_SUFFIX): names[name] for name in sorted(names)}
@@ -66,7 +66,7 @@ class Documents(Generic[T]):
                     yield value
 
     def create(self, name: str, value: T) -> bool:
-        """False if there is one; of several writers one gets True."""
+        """False if it exists; one of several writers gets True."""
         return self.storage.put_if_absent(self.path(name), self.encode(value))
 
     def replace(self, name: str, value: T) -> None:
@@ -112,7 +112,7 @@ class Series(Documents[T]):
         return self.path(_name(number))
 
     def put(self, number: int, value: T) -> bool:
-        """A store may lose the answer and refuse the client's retry: then the stored bytes are ours."""
+        """A store may lose the answer and refuse the client's retry: the stored bytes are ours."""
         return self.create(_name(number), value) or self.storage.read_bytes(self.path_of(number)) == self.encode(value)
 
     def append(self, value: T) -> int:
@@ -125,10 +125,9 @@ class Series(Documents[T]):
         self.replace(_name(number), value)
 
     def claim(self, value: T, after: Numbered | None) -> Numbered | None:
-        """Put ``value`` after the newest document, as decided on ``after``; None if another process was faster.
+        """Put ``value`` after the newest document, as decided on ``after``; None if another was faster.
 
-        ``value`` is unique, since a store may lose the answer. A free number proves nothing: older claims are deleted
-        while a process sleeps.
+        ``value`` is unique, since a store may lose the answer. A free number proves nothing: older claims get deleted.
         """
         claim = Numbered(after.number + 1 if after else 0, self.encode(value))
         self.create(_name(claim.number), value)

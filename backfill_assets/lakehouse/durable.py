@@ -1,7 +1,6 @@
-"""Syncs files, and the folders that lead to them, to a local disk.
+"""Syncs files, and their folders, to a local disk.
 
-Delta-rs, Arrow and Spark do not: after a loss of power a file may be gone, or empty. An object store keeps what it
-acknowledges.
+Delta-rs, Arrow and Spark do not: a loss of power may take or empty a file. Object stores keep what they acknowledge.
 """
 
 from __future__ import annotations
@@ -18,10 +17,9 @@ from backfill_assets.errors import InvalidRequest
 VARIABLE = "BACKFILL_SYNC"
 _FEW, _AT_ONCE = 8, 32
 _NO_FOLDERS = (errno.EINVAL, errno.ENOTSUP, errno.EACCES)
-"""Errors of file systems that do not sync folders, or for folders of other owners."""
+"""File systems that do not sync folders; folders of other owners."""
 _MOST_KNOWN = 50_000
 _known: dict[str, tuple[int, ...]] = {}
-"""What this process has synced, as it was then: syncing again costs as much."""
 
 
 def is_wanted() -> bool:

@@ -1,8 +1,7 @@
 """Fingerprints of days.
 
-*Physical* (active files) is for compare-and-swap and foreign writes. *Logical* (row count and checksum) is for
-staleness: compactions and identical rebuilds make nothing stale. *Input* hashes code version, parameters and logical
-fingerprints of what a day reads.
+*Physical* (active files): compare-and-swap, foreign writes. *Logical* (row count and checksum): staleness, but not by
+compactions and identical rebuilds. *Input*: code version, parameters and logical fingerprints of what a day reads.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _ENCODER = json.JSONEncoder(separators=(",", ":"))
 
 
 def physical(paths: Iterable[str]) -> str:
-    """Hashes paths only: Delta never rewrites a file in place."""
+    """Paths only: Delta never rewrites a file."""
     ordered = sorted(paths)
     return _digest_of_text(f"[{','.join(map(encode_basestring_ascii, ordered))}]") if ordered else EMPTY_DAY
 
@@ -35,7 +34,7 @@ def foreign(physical_fingerprint: str) -> str:
 
 
 def has_rows(logical_fingerprint: str) -> bool:
-    """True for a foreign write, of which that is not known."""
+    """True also for a foreign write, where it is unknown."""
     return logical_fingerprint != NEVER_PUBLISHED and not logical_fingerprint.startswith("0:")
 
 

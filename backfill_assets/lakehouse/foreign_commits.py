@@ -1,5 +1,3 @@
-"""Who wrote past the protocol, by Delta's commit information."""
-
 from __future__ import annotations
 
 import re
@@ -38,9 +36,7 @@ class ForeignCommit:
 def find_foreign_commits(
     storage: Storage, table: str, version: int, publications: Mapping[date, str]
 ) -> list[ForeignCommit]:
-    """``publications`` is each day's last one (empty: never published). Newest first; a commit that cannot be read ends
-    it.
-    """
+    """``publications`` is each day's last one (empty: none). Newest first, up to an unreadable commit."""
     wanted, found = dict(publications), list[ForeignCommit]()
     with suppress(LakehouseUnusable):
         for number, actions in actions_back(storage, table, version, _MOST_COMMITS):
@@ -76,5 +72,4 @@ def commit_of(version: int, info: Mapping[str, Any]) -> ForeignCommit:
 
 
 def _text(info: Mapping[str, Any], key: str) -> str:
-    """Anybody may have written it: short, on one line."""
     return escape_controls(str(info.get(key) or ""))[:_MOST_LETTERS]

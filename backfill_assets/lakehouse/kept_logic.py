@@ -1,5 +1,3 @@
-"""What a logic's fingerprint stands for: its parts by name, and which give the same rows."""
-
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
@@ -14,7 +12,7 @@ _MEND = "Remove it: it only says which function has changed. Runs go on without 
 
 
 class KeptLogic(AuditRecord):
-    """A hash of each function, class or constant, by name."""
+    """Hashes of functions, classes and constants, by name."""
 
     step: str
     version: str

@@ -1,5 +1,3 @@
-"""The files of a Delta log by name, and which are gone or unreadable."""
-
 from __future__ import annotations
 
 import json
@@ -87,7 +85,7 @@ _MAPS = frozenset({"options", "configuration"})
 
 
 def without_nulls(value: Any, name: str = "") -> Any:
-    """The form of a commit: maps as objects, unset fields absent."""
+    """Like commits: maps as objects, unset fields absent."""
     if name in _MAPS:
         return {key: each for key, each in dict(value).items() if each is not None}
     if isinstance(value, dict):

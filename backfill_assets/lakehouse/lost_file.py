@@ -1,4 +1,4 @@
-"""Finds in an engine's error the table and day whose data file is lost, and what restores it. Pure."""
+"""Which table and day lost a file, by an engine's error, and the remedy. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Main: the published Delta table. Only delta-rs commits to it, and only what a prepared publication says."""
+"""Main: the published Delta table. Only delta-rs commits to it, as prepared."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ Found = TypeVar("Found")
 
 
 class VersionPassed(VersionGone):
-    """The version that a process had opened was cleaned up while it waited; the table has newer ones."""
+    """An opened version was cleaned up; the table has newer ones."""
 
 
 def read_afresh(what: str, read: Callable[[], Found]) -> Found:
-    """What ``read`` finds in tables that it opens: again, where a version is passed between opening and reading."""
+    """Reads again if a version passes between opening and reading."""
     retry = Retry(what)
     while True:
         with suppress(VersionPassed):
@@ -60,7 +60,7 @@ def read_afresh(what: str, read: Callable[[], Found]) -> Found:
 
 @dataclass(frozen=True)
 class MainTable:
-    """One version of a published table; commits go on top of exactly that version."""
+    """One version of a published table; commits go on top of exactly it."""
 
     storage: Storage
     name: str
@@ -92,7 +92,7 @@ class MainTable:
 
     @contextmanager
     def _while_kept(self) -> Iterator[None]:
-        """Raises :class:`VersionPassed` if the version is gone because others went on."""
+        """Raises :class:`VersionPassed` if others went on."""
         try:
             yield
         except (VersionGone, FileNotFoundError, DeltaError) as error:
@@ -172,7 +172,7 @@ class MainTable:
         )
 
     def keep_for(self, days: int) -> bool:
-        """Sets how long Delta keeps removed files and old versions; False if it is set so, or others committed."""
+        """How long Delta keeps removed files and old versions; False if set so already, or others committed."""
         wanted = _retention(days)
         if wanted.items() <= self.handle.metadata().configuration.items():
             return False
@@ -199,8 +199,8 @@ class MainTable:
     ) -> bool:
         """Make the days of ``target`` have exactly its files, in a metadata-only commit on this version.
 
-        ``schema`` is given when it adds a column. False if another writer was first; :class:`CommitRefused` if nothing
-        has moved and it is refused.
+        ``schema`` is given when it adds a column. False if another writer was first; else a refusal raises
+        :class:`CommitRefused`.
         """
         adds = [file for day, files in target.items() for path, file in files.items() if path not in active[day]]
         removes = [file for day in target for path, file in active[day].items() if path not in target[day]]
@@ -254,7 +254,7 @@ class MainTable:
         schema: str,
         properties: CommitProperties,
     ) -> None:
-        """Delta-rs evolves a schema only together with an overwrite, which removes whole days by filter."""
+        """Delta-rs evolves a schema only by an overwrite, which removes whole days by filter."""
         days = sorted({file.day for file in removes}) or ["0001-01-01"]
         self.handle.create_write_transaction(
             [add_action(file) for file in adds],
@@ -382,7 +382,7 @@ _WRITTEN = frozenset(
         "variantType-preview",
     }
 )
-"""Some only as long as no column and property uses them."""
+"""Some only while no column and property uses them."""
 _IDENTITY_WRITER = 6
 _FEATURES_WRITER = 7
 _CONSTRAINT = "delta.constraints."
@@ -402,7 +402,7 @@ def write_problems(
     *,
     removes: bool,
 ) -> list[str]:
-    """Why nothing can be committed to such a table, each with what to do.
+    """Why nothing can be committed, and what to do.
 
     ``removes``: the publication takes files out. ``schema`` is Delta's JSON, parsed.
     """

@@ -1,7 +1,7 @@
-"""Named timelines: days of tables that differ from main, kept until deleted or until they expire.
+"""Named timelines: days of tables that differ from main, kept until deleted or expired.
 
-Other days read through to main at the timeline's base. Each change writes a whole revision under the next number, so a
-name has one holder. Nothing that a kept timeline names is reclaimed.
+Other days are main's at the timeline's base. Each change writes a whole revision under the next number: a name has one
+holder. What a kept timeline names is not reclaimed.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class NamedTimeline(Record):
     by: str = ""
     base: TimelineBase
     moment_base: TimelineBase | None = None
-    """What was published then, of its tables and all that they are computed from."""
+    """Published then, of its tables and all that they are computed from."""
     change: str = "created"
     changed_at: datetime
     moment: str = ""
@@ -76,7 +76,7 @@ class NamedTimeline(Record):
     held_back: tuple[str, ...] = ()
     read_up_to: tuple[str, ...] = ()
     moment_reads: tuple[RawRead, ...] = ()
-    """``read_up_to`` for programs, of every raw table below."""
+    """``read_up_to`` of every raw table below."""
     reads: tuple[RawRead, ...] = ()
     arrived: Mapping[str, tuple[ArrivedRows, ...]] = Field(default_factory=dict)
     keep_until: datetime | None = None
@@ -84,7 +84,7 @@ class NamedTimeline(Record):
     deleted: bool = False
     went_to: str = ""
     came_from: str = Field(default="", exclude_if=not_)
-    """Its former name, and the revision that was renamed."""
+    """The former name, and the revision renamed."""
     of_version: TimelineVersion | None = None
 
     def is_kept(self, now: datetime) -> bool:
@@ -139,9 +139,7 @@ def create_timeline(storage: Storage, timeline: NamedTimeline) -> NamedTimeline:
 
 
 def require_free_name(storage: Storage, name: str, now: datetime) -> int:
-    """The name's last revision, -1 for a new one. Raises :class:`InvalidRequest` if it is taken, reserved or
-    malformed.
-    """
+    """The name's last revision, -1 for a new one. Raises :class:`InvalidRequest` if taken, reserved or malformed."""
     require_timeline_name(name)
     holder = _newest(storage, name)
     if holder is not None and holder.is_kept(now):
@@ -150,7 +148,7 @@ def require_free_name(storage: Storage, name: str, now: datetime) -> int:
 
 
 def change_timeline(storage: Storage, timeline: NamedTimeline, change: str, now: datetime) -> NamedTimeline:
-    """Raises :class:`PublicationRefused` if another process has changed it since."""
+    """Raises :class:`PublicationRefused` if another process has changed it."""
     values = {"revision": timeline.revision + 1, "change": change, "changed_at": now}
     return _write(storage, timeline.model_copy(update=values))
 
@@ -158,7 +156,7 @@ def change_timeline(storage: Storage, timeline: NamedTimeline, change: str, now:
 def rename_timeline(storage: Storage, timeline: NamedTimeline, name: str, now: datetime) -> NamedTimeline:
     """Raises :class:`InvalidRequest` for a taken name.
 
-    For a moment it has both names; after a death the same call ends the old one.
+    For a moment it has both; after a death, repeating ends the old one.
     """
     if name == timeline.name:
         raise InvalidRequest(f"The timeline is called {name!r} already.", hint="Choose another name.")
@@ -180,8 +178,8 @@ def rename_timeline(storage: Storage, timeline: NamedTimeline, name: str, now: d
 
 
 def _renamed_already(storage: Storage, wanted: NamedTimeline) -> NamedTimeline | None:
-    """By a renaming that was not finished. One of an earlier revision may be taken back, until it is made one's own;
-    after one of a later revision this one comes too late.
+    """By an unfinished renaming. An earlier revision's may be taken back, until it is made one's own; after a later
+    one's this comes too late.
     """
     found = _newest(storage, wanted.name)
     alike = found and found.model_copy(update={"came_from": wanted.came_from})
@@ -199,7 +197,7 @@ def _revision_in(came_from: str) -> int:
 
 
 def keep_timeline(storage: Storage, timeline: NamedTimeline, days: int | None, now: datetime) -> NamedTimeline:
-    """Keeps it until it is deleted if ``days`` is None. Raises :class:`InvalidRequest` past the calendar's end."""
+    """Without ``days`` until it is deleted. Raises :class:`InvalidRequest` past the calendar's end."""
     try:
         until = None if days is None else now + timedelta(days=days)
     except OverflowError:
@@ -212,7 +210,7 @@ def keep_timeline(storage: Storage, timeline: NamedTimeline, days: int | None, n
 
 
 def delete_timeline(storage: Storage, timeline: NamedTimeline, now: datetime) -> None:
-    """``deleted`` is written last: if the process dies before, the command can be repeated."""
+    """Writes ``deleted`` last: after a death the command can be repeated."""
     for table in timeline.days:
         for staged in open_timelines(storage, table):
             if staged.name.startswith(f"{timeline.id}-"):
@@ -247,7 +245,7 @@ def timeline_called(storage: Storage, name: str, now: datetime) -> NamedTimeline
 
 
 def kept_timelines(storage: Storage, now: datetime) -> list[NamedTimeline]:
-    """Raises :class:`LakehouseUnusable` if one cannot be read: what it needs is unknown."""
+    """Raises :class:`LakehouseUnusable` for an unreadable one: its needs are unknown."""
     kept, unreadable = readable_timelines(storage, now)
     if unreadable:
         raise unreadable[0]

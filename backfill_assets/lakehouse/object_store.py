@@ -1,6 +1,5 @@
-"""An S3-compatible store as the environment describes it, for delta-rs, Spark and Arrow.
-
-Credentials are in no option, log or plan: clients read the environment.
+"""An S3-compatible store as the environment describes it. Clients read credentials there: no option, log or plan has
+them.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _ENVIRONMENT_PROVIDER = "software.amazon.awssdk.auth.credentials.EnvironmentVari
 
 @dataclass(frozen=True)
 class ObjectStore:
-    """``endpoint`` is empty for Amazon's own; ``http://`` means no encryption."""
+    """An empty ``endpoint`` is Amazon's; ``http://`` means no encryption."""
 
     endpoint: str = ""
     region: str = "us-east-1"
@@ -56,11 +55,11 @@ class ObjectStore:
         return {f"spark.hadoop.fs.s3a.{key}": value for key, value in hadoop.items()}
 
     def filesystem(self) -> fs.FileSystem:
-        """Keeps the credentials that this process had at its first call."""
+        """Keeps the credentials of the first call."""
         return _filesystem(self)
 
     def put_if_absent(self, url: str, data: bytes) -> bool:
-        """Conditional put to ``s3://bucket/key``; False if it exists. The server decides races."""
+        """``s3://bucket/key``; False if it exists. The server decides races."""
         try:
             import obstore
             from obstore.exceptions import AlreadyExistsError

@@ -1,5 +1,3 @@
-"""Plans, as JSON files named after their content; who made them; and pages of differences."""
-
 from __future__ import annotations
 
 import re
@@ -54,10 +52,9 @@ def tables_rebuilt(storage: Storage, id: str) -> tuple[str, ...]:
 
 
 def pinned_versions(storage: Storage, since: datetime, under_way: Iterable[str]) -> Mapping[str, frozenset[int]]:
-    """Versions of plans ``under_way``, and of those kept ``since`` then, which may still be started: nothing of them
-    may be reclaimed.
+    """Plans ``under_way`` or kept ``since`` may still be started: nothing of these versions is reclaimed.
 
-    Raises :class:`LakehouseUnusable` if a plan is damaged: what it needs is unknown.
+    Raises :class:`LakehouseUnusable` for a damaged plan: its needs are unknown.
     """
     versions_of: dict[str, set[int]] = {}
     oldest = since.timestamp() * 1000

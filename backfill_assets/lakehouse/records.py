@@ -1,4 +1,4 @@
-"""Records of the publication log: what is asked for (:class:`Publication`), what prepare found (:class:`Before`)."""
+"""The publication log: what is asked for (:class:`Publication`), what prepare found (:class:`Before`)."""
 
 from __future__ import annotations
 
@@ -26,13 +26,12 @@ Kind = Literal["replace", "append", "compact", "rollback", "adopt", "release", "
 Mode = Literal["replace", "append"]
 Outcome = Literal["done", "aborted"]
 MOVES_FILES: tuple[Kind, ...] = ("rollback", "compact")
-"""Kinds that compute nothing."""
 DIRTY = "+dirty"
-"""Suffix of the git commit of uncommitted code."""
+"""Suffix of a commit with uncommitted code."""
 TOTAL = "total_"
-"""Prefix of metrics that sum a column; decimal sums are text."""
+"""Prefix of column sums; decimal ones are text."""
 BREAKS = "adopted_breaks"
-"""Metric of an adopted day: how many gates it breaks; its example names them."""
+"""Metric: gates that an adopted day breaks; its example names them."""
 _DIGITS = 100
 _OF_STREAM = re.compile(r"\d{8}t\d{6}-stream-")
 
@@ -42,7 +41,7 @@ class Record(BaseModel):
 
 
 class AuditRecord(BaseModel):
-    """Unknown fields of later versions are ignored."""
+    """Ignores unknown fields."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -63,7 +62,7 @@ class Environment(AuditRecord):
 class DayRead(AuditRecord):
     table: str
     version: int | None
-    """None for what was never published, and staged days."""
+    """Absent if never published, or staged."""
     first: date
     last: date
     staged: bool = False
@@ -79,7 +78,7 @@ class DayLineage(AuditRecord):
 
     @property
     def days_read(self) -> dict[str, DayRange]:
-        """First to last day read, by table; days between may not have been read."""
+        """First to last by table; days between may not have been read."""
         found: dict[str, DayRange] = {}
         for read in self.reads:
             known = found.get(read.table, read.days)
@@ -98,7 +97,7 @@ class Provenance(Record):
     reason: str = ""
     undoes: str = ""
     first_undone: str = ""
-    """What a chain's first undo undid, or empty."""
+    """What a chain's first undo undid."""
     withdraws: bool = False
     """An undo takes ``first_undone`` away (True), or brings it back."""
 
@@ -125,19 +124,19 @@ class Notice(Record):
 
 @dataclass(frozen=True, slots=True)
 class DayContent:
-    """A dataclass: a :class:`Record` takes seven times as long, and years are made at once."""
+    """A dataclass: a :class:`Record` takes seven times as long."""
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     rows: int
     checksum: str
-    """Sum of the row hashes, as text: it does not fit 64 bits."""
+    """Sum of the row hashes; it does not fit 64 bits."""
     code_version: str = ""
     parameters: str = ""
     inputs: str = ""
     metrics: Mapping[str, int | str | None] = field(default_factory=dict)
     staged_ms: int | None = None
-    """The day's share of the time to stage the step."""
+    """The day's share of staging."""
     logic: str = ""
 
     @property
@@ -158,14 +157,14 @@ class DayContent:
         return str(self.metrics.get(f"{BREAKS}{EXAMPLE}") or "")
 
     def figure(self, metric: str) -> Decimal | None:
-        """Returns None if not measured; a day without rows has 0 of everything."""
+        """Returns None if not measured; a day without rows has 0."""
         value = self.metrics.get(metric)
         if value is None:
             return None if self.rows else Decimal(0)
         return Decimal(str(value))
 
     def plus(self, added: DayContent) -> DayContent:
-        """A metric that one side has not measured is None, unless that side has no rows."""
+        """A metric that one side lacks is None, unless that side has no rows."""
         keys = {*self.metrics, *added.metrics}
         return replace(
             added,
@@ -194,31 +193,31 @@ class DayContent:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a published day's rows come from. Compactions, rewinds and undos carry it along."""
+    """Where a published day's rows come from; compactions, rewinds and undos carry it along."""
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     computed_by: str = ""
-    """Raw: since this publication the day has only gained rows. Empty if never published."""
+    """Since this publication raw has only gained rows. Empty if never published."""
     gained_by: str = ""
-    """For raw: the last publication since ``computed_by`` that added rows."""
+    """Raw: the last publication since that added rows."""
     campaign: str = ""
-    """The last campaign that brought the day and was not undone; runs on top and their undos keep it."""
+    """The last campaign that brought the day and was not undone, whatever ran on top."""
     brought_by: str = ""
     put_back_by: str = ""
     """The last undo since."""
     undid: str = ""
     rolled_back_by: str = ""
-    """A person's rollback, until it is undone or new rows come."""
+    """A person's rollback, until undone or new rows come."""
 
     @property
     def is_as_of(self) -> str:
-        """The publication since which the day has only gained rows."""
+        """The day has only gained rows since."""
         return self.put_back_by or self.computed_by
 
     @property
     def rows_by(self) -> str:
-        """The last publication by which the day got rows, or got them back."""
+        """The last publication that gave the day rows, or gave them back."""
         return self.put_back_by or self.gained_by or self.computed_by
 
     def put_back(self, by: str, undone: Publication) -> Origin:
@@ -241,7 +240,7 @@ class Origin:
 class Expected(Record):
     files: tuple[str, ...] = ()
     publication: str = ""
-    """Equal files may have been away and come back."""
+    """Equal files may have come back."""
 
 
 class DayChange(Record):
@@ -250,11 +249,9 @@ class DayChange(Record):
     content: DayContent | None
     expected: Expected = Expected()
     lineage: DayLineage | None = ModelField(default=None, exclude=True)
-    """In a row of its own, so that older processes read the rest. None if read from the log."""
+    """In a row of its own: older processes read the rest. Absent if read from the log."""
     made_of: Mapping[str, DayRange] | None = ModelField(default=None, exclude=True)
-    """The days that ``content`` was made of, by any publication, for :mod:`backfill_assets.publish.torn_days`. None if
-    not known, and for raw.
-    """
+    """The days that ``content`` was made of, for :mod:`backfill_assets.publish.torn_days`, if known; not for raw."""
     origin: Origin | None = None
 
     @property
@@ -273,13 +270,13 @@ class Position(Record):
 
 @dataclass(frozen=True, order=True)
 class PartitionPosition:
-    """``next_offset`` is the first that was not read."""
+    """``next_offset`` is the first not read."""
 
     topic: str
     partition: int
     next_offset: int
     live_since: int | None = None
-    """Live events began here; None if all are live."""
+    """Live events began here; if None, all are."""
 
     def __str__(self) -> str:
         live = "" if self.live_since is None else f" (live since {self.live_since:,})"
@@ -290,7 +287,6 @@ class TableChange(Record):
     table: str
     mode: Mode = "replace"
     table_schema: str
-    """Delta's JSON."""
     days: tuple[DayChange, ...]
     positions: tuple[Position, ...] = ()
 
@@ -300,13 +296,13 @@ class TableChange(Record):
 
 
 class InputRead(Record):
-    """``days`` has the logical fingerprint of each day used."""
+    """``days`` have logical fingerprints."""
 
     table: str
     version: int | None
     days: Mapping[date, str]
     exact: bool = False
-    """Refuses rows gained since, too: for an append that looked at its own table."""
+    """Refuses rows gained since: for an append that looked at its own table."""
 
 
 class Switch(Record):
@@ -315,7 +311,7 @@ class Switch(Record):
     version: str
     former: str = ""
     former_by: str = ""
-    """A version may have been away and come back."""
+    """A version may have come back."""
 
 
 class CurrentVersion(Record):
@@ -330,14 +326,14 @@ class Publication(Record):
     inputs: tuple[InputRead, ...] = ()
     provenance: Provenance = Provenance()
     notice: Notice | None = None
-    """Sent once the publication is done (:mod:`backfill_assets.publish.outbox`)."""
+    """Sent after the publication (:mod:`backfill_assets.publish.outbox`)."""
     transaction: str = ""
-    """Shared by a stream's publications, so that tables do not gather transactions. Differs from ids of publications
-    and source positions.
+    """Shared by a stream's publications, so that tables do not gather transactions; no id of a publication or source
+    position.
     """
     switches: Mapping[str, Switch] = ModelField(default_factory=dict)
     leaves_stale: Mapping[str, tuple[date, ...]] = ModelField(default_factory=dict)
-    """Published days that read what this brings, by table."""
+    """Published readers of what this brings, by table."""
 
     @property
     def writes(self) -> frozenset[str]:
@@ -358,7 +354,7 @@ class DayRecord(Record):
 
     day: date
     content: DayContent | None = None
-    """None if never published, or a foreign write."""
+    """Absent if never published, or foreign."""
     files: tuple[AddedFile, ...] = ()
     foreign: str = ""
 
@@ -380,7 +376,7 @@ class DayRecord(Record):
 
 
 def day_record(day: date, files: tuple[AddedFile, ...], content: DayContent | None) -> DayRecord:
-    """Files without ``content`` are a foreign write."""
+    """Without ``content`` it is a foreign write."""
     foreign = fingerprints.physical(file.path for file in files) if files and content is None else ""
     return DayRecord(day=day, content=content, files=files, foreign=foreign)
 
@@ -389,7 +385,7 @@ DayRecords = Mapping[str, Mapping[date, DayRecord]]
 
 
 class Before(Record):
-    """A day's full state before a publication: undo needs no Delta log."""
+    """A day's full state before: undo needs no Delta log."""
 
     files: tuple[AddedFile, ...] = ()
     content: DayContent | None = None
@@ -409,7 +405,7 @@ class Prepared(Record):
         return next(change for change in self.publication.tables if change.table == table)
 
     def before_of(self, table: str, day: date) -> Before | None:
-        """Returns None for a day that this did not bring: an undo may bring more days than what it undoes."""
+        """Returns None for days that this did not bring: an undo may bring more than it undoes."""
         return self.before.get(table, {}).get(day)
 
     def target(self, table: str) -> dict[date, dict[str, AddedFile]]:
@@ -423,7 +419,7 @@ class Prepared(Record):
         return {day: {file.path: file for file in before.files} for day, before in self.before[table].items()}
 
     def result(self, table: str, day: date) -> DayContent | None:
-        """The day's content once this is published; None for rows appended to a foreign write."""
+        """Once this is published; None for rows appended to a foreign write."""
         change, before = self.change(table), self.before[table][day]
         staged = change.by_day[day].content
         if change.mode == "replace" or (not before.files and before.content is None):
@@ -450,7 +446,7 @@ class DayState:
     """Log version of the closing entry."""
     physical: str
     content: DayContent | None
-    """None if withdrawn, or restored to foreign files."""
+    """Absent if withdrawn, or foreign."""
     origin: Origin = Origin()
 
     def content_of(self, paths: Iterable[str]) -> DayContent | None:

@@ -1,4 +1,4 @@
-"""Bounded retries around a commit, with jitter, reported once they take seconds."""
+"""Bounded retries around a commit, with jitter, reported after seconds."""
 
 from __future__ import annotations
 

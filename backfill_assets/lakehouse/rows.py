@@ -1,5 +1,3 @@
-"""Rows through Spark: published days as inputs, computed days into a timeline."""
-
 from __future__ import annotations
 
 import json
@@ -31,17 +29,16 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 _PART = "write-part"
-"""Earlier name of :data:`WRITE`, still found in folders."""
+"""Older folders have it for :data:`WRITE`."""
 _MOST_FILES = 1_000
 _MOST_FOLDERS = 8
 _COUNT_SECONDS = 120.0
 _COMPRESSED = {"compression": "zstd", "parquet.compression.codec.zstd.level": "1"}
-"""A third smaller than Spark's own codec, at the same cost."""
 _DIFFERENT_IN_EACH_ROW = ("content_hash", "source_line")
 
 
 def published_rows(spark: SparkSession, storage: Storage, read: InputRead, schema: StructType) -> DataFrame:
-    """No rows for a table that was never published; columns that ``schema`` gained since are null."""
+    """Empty for a table never published; columns that ``schema`` gained since are null."""
     if read.version is None:
         return spark.createDataFrame([], schema)
     by_day = read_log(storage, read.table, read.version).of_days(read.days)
@@ -54,7 +51,7 @@ def published_rows(spark: SparkSession, storage: Storage, read: InputRead, schem
 
 
 def rows_as_of(rows: DataFrame, held: Mapping[date, date]) -> DataFrame:
-    """``rows`` repeated for each day on which they hold; ``held`` maps that day to the day of the rows."""
+    """``rows`` repeated for each day on which they hold; ``held`` maps it to the rows' day."""
     pairs = rows.sparkSession.createDataFrame(sorted(held.items()), "day date, held_day date")
     columns = (F.col(f"rows.{name}") for name in rows.columns if name != "day")
     return (
@@ -77,7 +74,7 @@ def rows_of_files(spark: SparkSession, timeline: Timeline, files: Sequence[Added
 def rows_of_main_files(
     spark: SparkSession, storage: Storage, table: str, files: Sequence[AddedFile], schema: StructType
 ) -> DataFrame:
-    """Files of any versions. Foreign files may lie anywhere: their day is that of the add action."""
+    """Files of any versions; the add action has the day, as foreign files lie anywhere."""
     ordered = sorted(files, key=lambda file: file.path)
     parts = _in_parts(spark, storage, table, [file for file in ordered if _lies_in_its_day(file)], schema)
     parts += [_foreign_rows(spark, storage, table, file, schema) for file in ordered if not _lies_in_its_day(file)]
@@ -101,7 +98,7 @@ FILE = "file of the row"
 
 
 def rows_and_files(spark: SparkSession, storage: Storage, table: Table, files: Sequence[AddedFile]) -> DataFrame:
-    """One scan, with paths as :data:`FILE`. Raises :class:`LookupError` for a path without its day."""
+    """One scan, with paths as :data:`FILE`. Raises :class:`LookupError` for an unknown path."""
     if not all(map(_lies_in_its_day, files)):
         raise LookupError(f"{table.name} has files outside the folders of their days.")
     schema = struct_type(table.contract)
@@ -111,7 +108,7 @@ def rows_and_files(spark: SparkSession, storage: Storage, table: Table, files: S
 
 
 def _scan(spark: SparkSession, paths: Sequence[str], schema: StructType) -> DataFrame:
-    """The day comes from the path: Spark discovers partitions below one base path only."""
+    """The path has the day: Spark discovers partitions below one base path only."""
     rows = spark.read.schema(_without_day(schema)).option("recursiveFileLookup", "true").parquet(*paths)
     path = F.col("_metadata.file_path")
     return rows.select("*", path.alias(FILE), _day_of(path).alias(PARTITION_COLUMN)).select(*schema.names, FILE)
@@ -137,13 +134,12 @@ def stage(
     table: Table | None = None,
     other_days: bool = False,
 ) -> list[AddedFile]:
-    """Write computed days into ``timeline`` in one Spark job, and record them in one commit. Returns the files.
+    """Write computed days into ``timeline`` in one Spark job, and record them in one commit.
 
-    Row hashes of a declared ``table`` are columns that Delta's schema lacks. Delta's own writer takes a second or more
-    a write. A job that dies leaves unnamed files.
+    Row hashes of a declared ``table`` are columns that Delta's schema lacks. A job that dies leaves unnamed files.
 
-    Raises :class:`PublicationRefused` for other days than ``staged``, unless ``other_days``, and
-    :class:`LakehouseUnusable` for other rows than Spark counted.
+    Raises :class:`PublicationRefused` for days not ``staged``, unless ``other_days``, and :class:`LakehouseUnusable`
+    for other rows than Spark counted.
     """
     files = write(rows, timeline, table)
     take_in(files, rows.schema, timeline, staged, other_days=other_days)
@@ -151,7 +147,7 @@ def stage(
 
 
 def write(rows: DataFrame, timeline: Timeline, table: Table | None = None) -> list[AddedFile]:
-    """The first half of :func:`stage`: files that no log names yet. Several writes may run at once."""
+    """Half of :func:`stage`: files that no log names yet. Several writes may run at once."""
     folder, written = write_folder(), Observation()
     hashes = hashes_written_of(table) if table else ()
     hashed = rows.select("*", *(each.column().alias(each.name) for each in hashes))
@@ -171,7 +167,6 @@ def take_in(
     *,
     other_days: bool = False,
 ) -> None:
-    """The second half of :func:`stage`."""
     stray = {file.day for file in files} - {str(day) for day in staged}
     if stray and not other_days:
         raise PublicationRefused(
@@ -189,7 +184,7 @@ def _without_dictionaries(schema: StructType, key: Sequence[str]) -> dict[str, s
 
 
 def observed(written: Observation, patience: float = _COUNT_SECONDS) -> dict[str, Any]:
-    """Raises :class:`LakehouseUnusable` if Spark does not report in time."""
+    """Raises :class:`LakehouseUnusable` if Spark reports too late."""
     answer: Future[dict[str, Any]] = Future()
 
     def ask() -> None:
@@ -211,7 +206,7 @@ def observed(written: Observation, patience: float = _COUNT_SECONDS) -> dict[str
 
 
 def _require_rows(files: Sequence[AddedFile], written: int, folder: str) -> None:
-    """A given-up task may leave a file too many."""
+    """Given-up tasks may leave files."""
     held = sum(file.rows for file in files)
     if held != written:
         raise LakehouseUnusable(
@@ -221,7 +216,7 @@ def _require_rows(files: Sequence[AddedFile], written: int, folder: str) -> None
 
 
 def nullable_schema(schema: StructType) -> str:
-    """All nullable, as in published tables: contracts say what may be null."""
+    """Like published tables: contracts say what may be null."""
     return json.dumps(schema.toNullable().jsonValue())
 
 
@@ -264,7 +259,6 @@ def _write_of(folder: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _day_of(path: Column) -> Column:
-    """Evaluated for each row, so without a regular expression."""
     folder = F.substring_index(F.substring_index(path, "/", -2), "/", 1)
     return F.substring(folder, len(PARTITION_COLUMN) + 2, 10).cast("date")
 

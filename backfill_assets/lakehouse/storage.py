@@ -1,5 +1,3 @@
-"""Files below one root, on disk or in an object store, for what is not Delta's."""
-
 from __future__ import annotations
 
 import fcntl
@@ -26,7 +24,7 @@ from backfill_assets.lakehouse.object_store import S3, ObjectStore, spark_addres
 
 _ASKED_AT_ONCE, _MANY_ON_A_DISK = 32, 64
 _SMALL = 32 * 1024
-"""Of so few bytes, what a dictionary and a compression of each column take away is less than what they add."""
+"""Dictionaries and compression of so few bytes add more than they take away."""
 _Item = TypeVar("_Item")
 _Answer = TypeVar("_Answer")
 _GLOB = re.compile(r"([\\{}\[\]*?])")
@@ -34,7 +32,7 @@ _GLOB = re.compile(r"([\\{}\[\]*?])")
 
 @dataclass(frozen=True)
 class StoredFile:
-    """Relative path; bytes; ms (UTC)."""
+    """Relative path; bytes; UTC ms."""
 
     path: str
     size: int
@@ -45,7 +43,7 @@ class StoredFile:
 class Storage:
     """A folder or ``s3://bucket/prefix``; paths are relative, with forward slashes.
 
-    ``options`` are delta-rs's; for S3 by default the environment's.
+    ``options`` are delta-rs's, for S3 by default the environment's.
     """
 
     root: str
@@ -61,7 +59,6 @@ class Storage:
 
     @property
     def is_folder(self) -> bool:
-        """On a disk a look-up by name is cheap, listing a long folder is not."""
         return not self._on_s3
 
     def uri(self, path: str = "") -> str:
@@ -97,9 +94,7 @@ class Storage:
         return {path: size for found in _each(self._sizes, parts, many) for path, size in found}
 
     def each(self, ask: Callable[[_Item], _Answer], items: Sequence[_Item]) -> list[_Answer]:
-        """Asks concurrently where waiting takes the time: on a store, and for many items on a disk, which may be a
-        network's. Threads cost more than few items.
-        """
+        """Concurrent where waiting takes the time: on a store, and for many items on a (network) disk."""
         return _each(ask, items, self._at_once(len(items)))
 
     def _at_once(self, count: int) -> int:
@@ -160,9 +155,7 @@ class Storage:
                 stream.write(data)
 
     def replace_bytes(self, path: str, data: bytes, *, kept: bool = True) -> None:
-        """Concurrent readers get the old bytes or the new ones, never a part. Unless ``kept``, a loss of power may
-        bring the old ones back.
-        """
+        """Readers get all bytes, old or new. Unless ``kept``, a loss of power may bring the old back."""
         if self._on_s3:
             self.write_bytes(path, data)
             return
@@ -176,7 +169,7 @@ class Storage:
             self.keep([path])
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Written whole; False if it exists. One of several writers gets True."""
+        """Whole; False if it exists. One of several writers gets True."""
         if self._on_s3:
             return ObjectStore.from_environment().put_if_absent(self.uri(path), data)
         unfinished = f"{path}.{clock.token(4)}.tmp"
@@ -197,13 +190,12 @@ class Storage:
             durable.sync_file(self.uri(path))
 
     def keep(self, paths: Iterable[str]) -> None:
-        """Sync ``paths`` and the folders above them, against a loss of power; absent ones are skipped."""
+        """Sync ``paths`` and the folders above; absent ones are skipped."""
         if self.is_folder and durable.is_wanted():
             with explain_failure(f"{self.root} cannot be written"):
                 durable.keep(self.root.rstrip("/"), paths)
 
     def read_parquet(self, path: str, columns: list[str] | None = None) -> pa.Table:
-        """Uses no threads: many small files are read at once already."""
         filesystem, full = self._open(path)
         with explain_failure(f"{self.uri(path)} cannot be read"):
             return pq.ParquetFile(filesystem.open_input_file(full)).read(columns=columns, use_threads=False)
@@ -260,16 +252,14 @@ class Storage:
         return StoredFile(path, info.size, int((info.mtime_ns or 0) // 1_000_000))
 
     def delete_empty_folder(self, path: str) -> None:
-        """Deletes a folder without files at any depth; another process may delete it at the same time."""
+        """Without files at any depth; another process may delete it too."""
         if not self._on_s3 and self.exists(path) and not self.files(path, recursive=True):
             filesystem, full = self._open(path)
             with suppress(FileNotFoundError):
                 filesystem.delete_dir(full)
 
     def delete_if(self, path: str, holds: Callable[[bytes], bool]) -> bool:
-        """Delete a file on disk if ``holds`` accepts its bytes. One of several processes gets True; a file that
-        replaces it stays.
-        """
+        """Delete a file on disk if its bytes are accepted. One process gets True; a replacement stays."""
         place = Path(self.uri(path))
         with suppress(FileNotFoundError), explain_failure(f"{place} cannot be deleted"), place.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX)

@@ -1,5 +1,3 @@
-"""A foreign Delta table by its log: what prevents adopting it, with remedies, and who wrote lately."""
-
 from __future__ import annotations
 
 import json
@@ -34,7 +32,7 @@ _SETTING = "ALTER TABLE ... SET TBLPROPERTIES"
 
 @dataclass(frozen=True)
 class TableToAdopt:
-    """``storage`` is the parent folder, ``name`` the table's own."""
+    """``storage`` is the parent folder."""
 
     storage: Storage
     name: str
@@ -42,7 +40,7 @@ class TableToAdopt:
     schema: Mapping[str, Any] = field(repr=False)
     files: Mapping[date, tuple[AddedFile, ...]] = field(repr=False)
     problems: tuple[str, ...] = ()
-    """Each with the remedy in brackets."""
+    """With remedies in brackets."""
     commits: tuple[ForeignCommit, ...] = ()
 
     @property
@@ -74,7 +72,7 @@ def read_table_to_adopt(
     cadence: Cadence,
     today: date,
 ) -> TableToAdopt:
-    """``declared`` is the contract's schema as Delta's JSON, parsed; ``required`` may not be null. Raises
+    """``declared`` is the contract's schema as Delta's JSON, parsed; ``required`` are not nullable. Raises
     :class:`InvalidRequest` without a table.
     """
     version = newest_version(storage, name)
@@ -135,8 +133,7 @@ def _of_deletion_vectors(properties: Mapping[str, str], unreadable: str) -> Iter
 def fit_problems(table: Mapping[str, Any], declared: Mapping[str, Any], required: Collection[str]) -> list[str]:
     """Why rows of ``table`` and of the contract ``declared`` cannot be in one table. Pure.
 
-    Order is free, and nullable columns may be absent. Other differences would refuse the first rebuilt day, or lose a
-    column of it.
+    Order is free, nullable columns may be absent. Other differences would refuse a rebuilt day, or lose a column.
     """
     ours = {column["name"]: column for column in declared["fields"]}
     theirs = {column["name"]: column for column in table["fields"]}

@@ -1,7 +1,7 @@
-"""Timelines: an ordinary Delta table in ``<table>/_timelines/<timeline>/``, beside what it may replace.
+"""Timelines: a Delta table in ``<table>/_timelines/<timeline>/``, beside what it may replace.
 
-Commit metadata lists days with input fingerprint and verdict: a day without rows has no file, and one that failed its
-gate must never be adopted.
+Commit metadata lists days with input fingerprint and verdict: days without rows have no file, and failed ones are never
+adopted.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from backfill_assets.model.declaration import RuleOutcome
 TIMELINES = "_timelines"
 _OPEN = "_open"
 _ENVIRONMENT = "backfill.environment"
-"""Beside the entry in the metadata, so that older processes can read the entry."""
+"""Beside the entry: older processes read that."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,99}")
 CAMPAIGN = "campaign-"
 NAMED = "timeline-"
@@ -54,7 +54,7 @@ class GateVerdict(Record):
     rules: tuple[RuleOutcome, ...] = ()
     replaces: str = ""
     measured: str = ""
-    """What ``content`` was measured for; raw is measured when adopted."""
+    """What ``content`` was measured for; raw is measured at adoption."""
 
 
 class AdoptedFrom(Record):
@@ -85,7 +85,7 @@ class StagedDay:
 
 @dataclass(frozen=True)
 class Timeline:
-    """Only the run that owns it writes to it."""
+    """Only its own run writes to it."""
 
     storage: Storage
     table: str
@@ -140,7 +140,7 @@ class Timeline:
         return str(handle.schema().to_json())
 
     def add(self, files: Iterable[AddedFile], schema: str, staged: Mapping[date, StagedAs]) -> None:
-        """``schema`` is Delta's JSON. Raises :class:`PublicationRefused` if earlier rows here have another schema."""
+        """``schema`` is Delta's JSON. Raises :class:`PublicationRefused` if earlier rows have another."""
         self._add(files, schema, TimelineEntry(staged=dict(staged)))
 
     def adopt(self, schema: str, days: Mapping[date, AdoptedFrom]) -> None:
@@ -176,7 +176,7 @@ class Timeline:
         staged: Mapping[date, StagedAs] | None = None,
         environment: Environment | None = None,
     ) -> None:
-        """An ingest knows only now which days it ``staged``, and lists them too."""
+        """Lists the days ``staged``, which an ingest knows only now."""
         handle = self._handle()
         if handle is None:
             raise InvalidRequest(f"The timeline {self.name} of {self.table} holds nothing to judge.")
@@ -193,7 +193,7 @@ class Timeline:
         self.storage.keep(written_at(self.path, [before + 1]))  # the handle stays where it was
 
     def days(self) -> dict[date, StagedDay]:
-        """Newest stagings with verdicts; adopted days as their own timelines have them."""
+        """Newest stagings with verdicts; adopted days as in their own timelines."""
         handle = self._handle()
         if handle is None:
             return {}
@@ -223,7 +223,7 @@ class Timeline:
         return found | self._adopted_days(adopted)
 
     def verdicts(self) -> dict[date, GateVerdict]:
-        """Read from commits: empty once those are cleaned up."""
+        """By commits: empty after their clean-up."""
         newest = newest_version(self.storage, self.path)
         commits = () if newest is None else commits_back(self.storage, self.path, newest)
         found: dict[date, GateVerdict] = {}
@@ -283,12 +283,12 @@ def _environment(commit: Mapping[str, Any]) -> Environment | None:
 
 
 def _verdict_on(how: StagedAs, verdict: GateVerdict | None) -> GateVerdict | None:
-    """A verdict counts for the very staging it judged."""
+    """A verdict counts for the staging it judged."""
     return verdict if verdict and verdict.input_fingerprint == how.input_fingerprint else None
 
 
 def timelines_of(storage: Storage, table: str, owner: str = "") -> list[Timeline]:
-    """Open timelines of a campaign or named timeline, or of none; newest first."""
+    """Open ones of a campaign or named timeline, or of none; newest first."""
     timelines = open_timelines(storage, table)
     if owner:
         return [timeline for timeline in timelines if timeline.name.startswith(f"{owner}-")]
@@ -307,7 +307,7 @@ def open_timelines(storage: Storage, table: str) -> list[Timeline]:
 
 
 def open_since(storage: Storage, table: str) -> dict[str, int]:
-    """Milliseconds (UTC) by name."""
+    """UTC milliseconds by name."""
     markers = storage.files(f"{table}/{TIMELINES}/{_OPEN}")
     written_at = {file.path.rsplit("/", 1)[1]: file.modified_ms for file in markers}
     return {name: since for name, since in written_at.items() if _NAME.fullmatch(name)}
@@ -332,7 +332,7 @@ def newest_verdicts(storage: Storage, tables: Iterable[str], campaign: str) -> d
 def adoptable(timelines: Iterable[Timeline], wanted: Mapping[date, str]) -> dict[date, tuple[Timeline, StagedDay]]:
     """Staged days that passed, of just what would be read now.
 
-    ``wanted`` has input fingerprints; the first timeline wins; reclaimed files are left out.
+    ``wanted`` has input fingerprints; the first timeline wins; reclaimed files do not count.
     """
     adopted: dict[date, tuple[Timeline, StagedDay]] = {}
     for timeline in timelines:

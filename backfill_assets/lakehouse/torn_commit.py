@@ -1,7 +1,6 @@
-"""A commit that a loss of power left in part: its log's newest, never acknowledged.
+"""The newest commit, left in part by a loss of power and never acknowledged.
 
-Delta-rs writes a commit whole before it names it, but a disk may have the name first; ``Storage.keep`` syncs what
-others rely on.
+Delta-rs writes it whole before naming it, but a disk may have the name first.
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ from backfill_assets.lakehouse.storage import Storage
 
 
 def drop_torn_commit(storage: Storage, table: str, version: int) -> bool:
-    """Delete the newest commit of ``table`` if it is not whole; True if deleted.
+    """Delete the newest commit unless whole; True if deleted.
 
-    Only one of several processes deletes it, and none the commit that replaces it. Object stores have no torn commits.
+    One process deletes it, none what replaces it. Object stores have no torn commits.
     """
     path = commit_file(table, version)
     if not storage.is_folder or not storage.delete_if(path, is_torn):

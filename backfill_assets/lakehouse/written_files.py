@@ -1,5 +1,3 @@
-"""Parquet files just written, as add actions with statistics from footers."""
-
 from __future__ import annotations
 
 import re
@@ -19,22 +17,22 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 WRITE = "write-id"
-"""Folders of writes look like partitions, so that Spark reads all at once. No column can have this name."""
+"""Writes' folders look like partitions: Spark reads all at once. No column can have this name."""
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 _TOKEN = re.compile(r"[0-9a-f]{64}")
 _LEAST_TOKEN, _ABOVE_TOKENS = "0", "g"
 
 
 def write_folder(digits: str = "") -> str:
-    """The ``w`` makes it text for every reader: ``3e0228148540`` alone is a number of 228,148,541 digits."""
+    """With ``w`` every reader sees text: ``3e0228148540`` alone is a number of 228,148,541 digits."""
     return f"{WRITE}=w{digits or clock.token(6)}"
 
 
 def written_files(storage: Storage, table: str, folder: str) -> list[AddedFile]:
-    """Files of ``<table>/<folder>/day=<day>/``, with paths relative to ``table``, without a job's own (``_`` or ``.``).
+    """``<table>/<folder>/day=<day>/``, with paths relative to ``table``, without a job's own (``_`` or ``.``).
 
-    Raises :class:`PublicationRefused` for a file of no day, and :class:`LakehouseUnusable` for timestamps that only
-    Spark reads.
+    Raises :class:`PublicationRefused` for a file of no day, :class:`LakehouseUnusable` for timestamps that only Spark
+    reads.
     """
     inside = f"{table}/{folder}/"
     files = [file for file in storage.files(f"{table}/{folder}", recursive=True) if _is_data(file, inside)]
@@ -52,11 +50,11 @@ def _is_data(file: StoredFile, folder: str) -> bool:
 
 
 def statistics(footer: pq.FileMetaData) -> str:
-    """Statistics as in Delta's log (``numRecords``, ``nullCount``, ``minValues``, ``maxValues``), as JSON.
+    """JSON like Delta's: ``numRecords``, ``nullCount``, ``minValues``, ``maxValues``.
 
     All columns have bounds, or none: delta-rs skips a file with bounds of some when it filters on others. Lists,
-    structures and hashes have none. A row group of values without bounds, as Parquet has for long texts, leaves the
-    file none: the others would hide its rows.
+    structures and hashes have none. A row group of long texts without bounds leaves the file none: the others would
+    hide its rows.
     """
     nulls: dict[str, int] = {}
     least: dict[str, str] = {}
@@ -84,7 +82,7 @@ def _are_known(parts: Sequence[Any], footer: pq.FileMetaData) -> bool:
 
 
 def _ends(parts: Sequence[Any]) -> tuple[str, str] | None:
-    """Returns None for bytes, for floats (NaN is in no range), and for years outside 1 to 9999."""
+    """Returns None for bytes, floats (NaN is in no range), years outside 1 to 9999."""
     try:
         ranges = [(part.min, part.max) for part in parts if part.has_min_max]
         low, high = min(low for low, _ in ranges), max(high for _, high in ranges)

@@ -1,4 +1,4 @@
-"""The arrival day of a landed file, from its folder or its name. Pure."""
+"""The arrival day of a landed file. Pure."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _ANY_DAY = date(2017, 3, 14)
 
 @dataclass(frozen=True)
 class FileNames:
-    """File names with their arrival day: ``sales_{day}.csv``, ``{day:%Y%m%d}-*.jsonl.gz``, where ``*`` is any text.
+    """Names such as ``sales_{day}.csv``, ``{day:%Y%m%d}-*.jsonl.gz``; ``*`` is any text.
 
-    ``{day}`` is an ISO date, or has a ``strftime`` format with the whole day; else :class:`InvalidRequest`.
+    ``{day}`` is an ISO date, or has a ``strftime`` format of the whole day; else :class:`InvalidRequest`.
     """
 
     pattern: str
@@ -45,7 +45,7 @@ class FileNames:
 
     @property
     def glob(self) -> str:
-        """A pattern for a superset: :meth:`day_of` decides."""
+        """A superset: :meth:`day_of` decides."""
         return _DAY.sub("*", self.pattern)
 
 
@@ -54,10 +54,8 @@ def folder_day(name: str) -> date | None:
 
 
 def arrival_day(path: str, files: str = "") -> date | None:
-    """The arrival day of a path that begins with its source's folder.
-
-    ``files`` is the pattern of names. For paths that raw has from before it, the last folder or the name's only date
-    counts.
+    """``path`` begins with its source's folder. A path without the pattern ``files`` has its day in the last folder, or
+    as the name's only date.
     """
     _, *folders, name = PurePosixPath(path).parts
     named = FileNames(files).day_of(name) if files and not folders else None

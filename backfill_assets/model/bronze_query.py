@@ -1,6 +1,4 @@
-"""The declared query from raw text to typed rows: rejects with all reasons, and the version of each key that wins its
-day.
-"""
+"""From raw text to typed rows: rejects, and the winner of each key and day."""
 
 from __future__ import annotations
 
@@ -46,10 +44,7 @@ _SUM = "decimal(38, 0)"
 
 
 def judged(raw: ir.Table, refinement: Refinement, part: tuple[int, int] = (0, 1)) -> ir.Table:
-    """All raw rows, typed: the input of :func:`accepted` and :func:`rejected`.
-
-    ``part`` (i, n): every n-th row by a hash of its key, so that versions stay together.
-    """
+    """All raw rows, typed; ``part`` (i, n): every n-th by a hash of its key."""
     source = refinement.source
     landed = _of_part(_with_rescued(raw, source), refinement, *part)
     typed = landed.mutate({_typed(refinement, name): value for name, value in _values(landed, refinement)})
@@ -72,7 +67,6 @@ def _kept(source: Source) -> tuple[str, ...]:
 
 
 def _with_rescued(raw: ir.Table, source: Source) -> ir.Table:
-    """Rows may have landed before their fields were declared."""
     import ibis
 
     kept = of_duckdb("json_valid", "boolean", raw.rescued).ifelse(raw.rescued, None)
@@ -169,9 +163,7 @@ def _asked_of_row(rows: ir.Table, refinement: Refinement) -> Iterator[tuple[ir.B
 
 
 def _is_hashed_before(rows: ir.Table, refinement: Refinement) -> ir.BooleanValue:
-    """A row that landed when this form of a moment was text is rejected: its hash is of the text, and no accounting
-    would balance.
-    """
+    """Rows landed when this form of a moment was text have hashes of the text."""
     import ibis
 
     source = refinement.source
@@ -216,9 +208,8 @@ def rejected(judged: ir.Table, refinement: Refinement) -> ir.Table:
 
 
 def accepted(judged: ir.Table, refinement: Refinement) -> ir.Table:
-    """One row per key and day, the greatest by (version, content hash).
-
-    It has count and hash sum of the versions it won over, and the day of a still newer one elsewhere.
+    """One row per key and day, the greatest by (version, content hash), with count and hash sum of those it won over,
+    and the day of a newer one elsewhere.
     """
     winners = _winners(judged, refinement)
     marked = _with_markers(winners, _newest_markers(judged, refinement), refinement)
@@ -226,7 +217,7 @@ def accepted(judged: ir.Table, refinement: Refinement) -> ir.Table:
 
 
 def _winners(judged: ir.Table, refinement: Refinement) -> ir.Table:
-    """Rows of equal content have equal keys, so a row whose key is unique has occurrence 1."""
+    """Equal content has an equal key."""
     import ibis
 
     lone, alike = (_sound(rows) for rows in lone_and_alike(judged, _KEY))

@@ -1,4 +1,4 @@
-"""Content hashes in Spark: watchdogs hash again what DuckDB wrote. Mirrors ``model/landed_values.py``."""
+"""Content hashes by Spark, for watchdogs. Mirrors ``model/landed_values.py``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BEFORE, _LONGEST_BEFORE = f"^{MOMENT_IN_UTC}$", len("2017-03-01T10:00:00.000000
 
 
 def parsed(text: Column, spark_type: str, well_written: Column | None = None) -> Column:
-    """The value or null, like DuckDB's. ``well_written``: the pattern was matched already."""
+    """Null like DuckDB's. ``well_written``: the pattern has matched."""
     if spark_type == "string":
         return text
     pattern = f"^{landed_pattern(spark_type)}$"
@@ -57,7 +57,6 @@ def _parsed_list(text: Column, item: str, allowed: Column) -> Column:
 
 
 def _parsed_structure(text: Column, spark_type: str, allowed: Column) -> Column:
-    """One Python function reads JSON for both engines."""
     plain = F.udf(plain_structure, useArrow=False)(F.when(allowed, text), F.lit(spark_type))
     shape = f"parts {_type_of_texts(with_entries(spark_type))}"
     texts = F.from_json(F.concat(F.lit('{"parts":'), plain, F.lit("}")), shape)["parts"]
@@ -101,7 +100,6 @@ def _any_is_wrong(texts: Column, spark_type: str) -> Column:
 
 
 def all_well_written(source: Source) -> Column:
-    """Whether all typed fields match their patterns, by one pattern, which costs a fraction of many."""
     typed = source.parsed_columns
     together = F.concat_ws(_BETWEEN, *(F.coalesce(F.col(name), F.lit("")) for name in typed))
     return together.rlike(f"^{_BETWEEN.join(f'({landed_pattern(source.type_of(name))})?' for name in typed)}$")
@@ -198,7 +196,7 @@ def _as_before(text: Column) -> Column:
 
 
 def sum_of_hashes(hashes: Column) -> Column:
-    """The exact sum, decimal(38,0); 0 for no rows."""
+    """decimal(38,0); 0 for no rows."""
     found = _whole_hash(F.sum(_high_half(hashes)), F.sum(_low_half(hashes)))
     return F.coalesce(found, F.lit(0).cast("decimal(38,0)"))
 
@@ -209,7 +207,7 @@ def _high_half(hash_: Column) -> Column:
 
 
 def _low_half(hash_: Column) -> Column:
-    """Never negative. The sum overflows beyond two thousand million rows, which is an error in Spark."""
+    """Never negative. Sums overflow beyond two thousand million rows."""
     return hash_.bitwiseAND(F.lit(0xFFFFFFFF))
 
 

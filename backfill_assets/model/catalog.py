@@ -1,5 +1,3 @@
-"""The datasets of a code location, by name."""
-
 from __future__ import annotations
 
 import importlib
@@ -30,13 +28,13 @@ from backfill_assets.text import suggest_or_list
 
 @dataclass(frozen=True, eq=False)
 class Catalog:
-    """Datasets, each after those that it reads. An unknown name raises :class:`InvalidRequest`, a left-out one its
+    """Datasets, each after those it reads. An unknown name raises :class:`InvalidRequest`, a left-out one its
     reason.
     """
 
     datasets: tuple[Dataset, ...] = ()
     folder: Path | None = None
-    """The folder of the top-level package that declares the datasets."""
+    """The top-level package of the datasets."""
     left_out: tuple[LeftOut, ...] = ()
 
     @classmethod
@@ -53,7 +51,6 @@ class Catalog:
         folder: Path | None = None,
         left_out: Iterable[LeftOut] = (),
     ) -> Catalog:
-        """Wrong declarations go to ``left_out``."""
         found, gone = sound_datasets(declared, left_out)
         return cls(_sort_by_reads(sorted(found, key=lambda dataset: dataset.name)), folder, tuple(gone))
 
@@ -84,7 +81,7 @@ class Catalog:
         return next(dataset for dataset in self.datasets if step in dataset.steps)
 
     def steps_with(self, dataset: str) -> tuple[Step, ...]:
-        """The steps of ``dataset`` and of all datasets in one chain with it."""
+        """Includes all datasets in one chain with it."""
         asked = self.dataset(dataset)
         chain = next(chain for chain in self.chains if asked in chain)
         names = {step.name for each in chain for step in each.steps}
@@ -121,7 +118,7 @@ class Catalog:
 
 
 def discover(module: ModuleType) -> Catalog:
-    """The datasets in ``module`` and its submodules, without wrong ones; raises if nothing remains."""
+    """Searches submodules and leaves out wrong datasets; raises if none remains."""
     failed: list[LeftOut] = []
     values = {id(value): value for each in _modules(module, failed) for value in vars(each).values()}.values()
     top = sys.modules[module.__name__.partition(".")[0]]
@@ -134,7 +131,7 @@ def discover(module: ModuleType) -> Catalog:
 
 
 def look_in_current_folder() -> None:
-    """Console scripts run without it on ``sys.path``, and few projects are installed."""
+    """Console scripts lack it on ``sys.path``."""
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.append(here)
@@ -182,7 +179,7 @@ def _sort_by_reads(datasets: Sequence[Dataset]) -> tuple[Dataset, ...]:
 
 
 def chains(datasets: Sequence[Dataset]) -> tuple[tuple[Dataset, ...], ...]:
-    """Groups of datasets that read each other; raises if a group has several first days."""
+    """Groups that read each other; raises if one has several first days."""
     found: list[tuple[Dataset, ...]] = []
     for dataset in datasets:
         touching = [chain for chain in found if any(_read_each_other(dataset, other) for other in chain)]

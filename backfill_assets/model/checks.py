@@ -1,5 +1,3 @@
-"""The checks of contracts: pandera's functions as Ibis expressions, for landed rows and for written files."""
-
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
@@ -127,7 +125,7 @@ def asked_of(field: DeclaredField) -> list[tuple[CheckKind, Any]]:
 
 
 def as_declared(value: Column, field: T.StructField) -> Column:
-    """Cast by the type's name: over Spark Connect a type object makes a collated string, which delta-rs cannot open."""
+    """By name: Spark Connect makes a type object a collated string, which delta-rs cannot open."""
     return value.cast(field.dataType.simpleString()).alias(field.name)
 
 
@@ -145,7 +143,7 @@ def _struct_field(name: str, kind: T.DataType, field: DeclaredField) -> T.Struct
 
 
 def pandera_schema(contract: type[Contract], examples: int | None = None) -> DataFrameSchema:
-    """``examples`` limits a check's failing values. Pandera knows no type for lists and nested columns."""
+    """``examples``: most failing values of a check. Pandera has no type for lists and nested columns."""
     import pandera.ibis as pa
     from ibis.expr.datatypes import DataType
 

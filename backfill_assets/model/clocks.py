@@ -1,4 +1,4 @@
-"""Nondeterministic names (clocks, randomness, environment), which no transform may use. Pure."""
+"""Clocks, randomness, environment: no transform may use them. Pure."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def asks_by_name(path: str) -> str:
 
 
 def asks_by_call(path: str, method: str, arguments: int) -> str:
-    """What a call asks for, or empty; ``path`` is empty for a method of a computed value."""
+    """Empty if nothing; a method of a computed value has no ``path``."""
     found = _FUNCTIONS.fullmatch(path)
     if found and found["name"] in _WITHOUT_ARGUMENTS and not arguments:
         return f"F.{found['name']}"

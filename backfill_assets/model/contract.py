@@ -1,6 +1,4 @@
-"""Contracts: columns and the checks of their values. They look like pandera models; importing pandera would cost every
-command a second.
-"""
+"""Contracts like pandera's, whose import takes a second."""
 
 from __future__ import annotations
 
@@ -18,13 +16,12 @@ from backfill_assets.model.declared_wrong import is_type, wrong_annotations
 from backfill_assets.model.record_parts import RecordPart
 
 CHECKS = ("eq", "ne", "gt", "ge", "lt", "le", "in_range", "isin", "notin", "str_matches", "str_length")
-"""Pandera's checks that can be judged row by row."""
+"""Pandera's row-wise checks."""
 _OF_PARTS = ("array", "struct", "map", "variant")
 BINARY = ("double", "float")
-"""Engines write these differently, and sums depend on the order of rows."""
+"""Engines write these differently; sums depend on the order."""
 NUMBERS = ("tinyint", "smallint", "int", "bigint", *BINARY, "decimal")
 SIGNIFICANT_DIGITS = 15
-"""Every double keeps so many."""
 _OF_PYTHON: Mapping[Any, tuple[Any, ...]] = MappingProxyType(
     {
         str: ("StringType",),
@@ -42,7 +39,7 @@ R = TypeVar("R")
 
 
 def once(function: Callable[P, R]) -> Callable[P, R]:
-    """:func:`functools.cache` with the signature: mypy takes class arguments for unhashable."""
+    """:func:`functools.cache` with a signature: mypy takes classes for unhashable."""
     return cast("Callable[P, R]", cache(function))
 
 
@@ -82,16 +79,16 @@ def Field(  # noqa: N802
     """A column; ``checks`` are those in :data:`CHECKS`.
 
     - ``key``: of the key, which has one row a day.
-    - ``made_of``: origin, if the name is another: a column of the first table read, or ``table.column``.
-    - ``digits``: a double counts rounded to so many decimals (``model/doubles.py``), at most 15 digits in all.
+    - ``made_of``: origin by another name: a column of the first table read, or ``table.column``.
+    - ``digits``: decimals to which a double is rounded, 15 digits in all.
 
-    Of a landed row:
+    Only in a landed row:
 
-    - ``event_day``: the day that the row belongs to.
+    - ``event_day``: the row's day.
     - ``version``: the greater one wins.
     - ``personal``: the landed field whose token is kept.
-    - ``joined``: not landed; these columns joined with dashes.
-    - ``rescued``: also read from what raw kept before the field was declared.
+    - ``joined``: these columns joined with dashes, instead of a landed field.
+    - ``rescued``: also read from what raw kept before its declaration.
     - ``landed``: the source's name, if another. A landed ``day`` needs it.
     - ``record``: not of the value but of the topic's record (``model/record_parts.py``).
     """
@@ -104,9 +101,9 @@ def Field(  # noqa: N802
 
 
 class Contract:
-    """Subclass it with one annotated :func:`Field` per column; columns are not nullable by default.
+    """Subclass it with an annotated :func:`Field` per column, by default not nullable.
 
-    A check that cannot be judged row by row raises :class:`InvalidRequest`: it would silently not be checked.
+    Checks that need several rows raise :class:`InvalidRequest`.
     """
 
     def __init_subclass__(cls) -> None:
@@ -149,7 +146,7 @@ def columns_with(contract: type[Contract], mark: str) -> tuple[str, ...]:
 
 @once
 def declared_types(contract: type[Contract]) -> dict[str, str]:
-    """Spark's simple names by column: ``decimal(6,3)``."""
+    """Spark's simple names: ``decimal(6,3)``."""
     return {name: str(kind.simpleString()) for name, kind in spark_types(contract).items()}
 
 

@@ -1,4 +1,4 @@
-"""The current version of each step: the one a publication switched to, else the declared one. Pure."""
+"""Each step's current version: switched to, else declared. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Switches = Mapping[str, str]
 
 
 def with_current(steps: Iterable[Step], switches: Switches) -> tuple[Step, ...]:
-    """A step whose switched version is gone keeps the declared one: :func:`require_current` refuses it."""
+    """Without the switched version, the declared one: :func:`require_current` refuses it."""
     return tuple(step_with_current(step, switches) for step in steps)
 
 
@@ -59,7 +59,7 @@ def switch_notes(steps: Iterable[Step], switches: Switches) -> list[str]:
 
 
 def require_current(step: Step, switches: Switches) -> None:
-    """Raise :class:`InvalidRequest` if the current version is not declared any more."""
+    """Raises :class:`InvalidRequest` for a version no longer declared."""
     if version := gone_version(step, switches):
         message, hint = gone_text(step, version)
         raise InvalidRequest(message, hint=hint)

@@ -1,5 +1,3 @@
-"""Datasets and their validation: all mistakes at once, with the names probably meant."""
-
 from __future__ import annotations
 
 import re
@@ -41,14 +39,14 @@ Streamed = bool | Literal["always"]
 
 @dataclass(frozen=True)
 class Dataset:
-    """A chain of steps in build order. A wrong one raises :class:`InvalidRequest`."""
+    """Steps in build order. A wrong one raises :class:`InvalidRequest`."""
 
     name: str
     description: str
     owners: tuple[str, ...]
     steps: tuple[Step, ...]
     first_day: date
-    """Datasets that read each other share it."""
+    """Shared by datasets that read each other."""
     streamed: Streamed = False
     """A person starts the first source's stream; ``always``: it starts once something is published, until a person
     stops it.
@@ -91,9 +89,8 @@ class Mistake:
 def require_sound(
     datasets: Sequence[Dataset], *, among: Sequence[Dataset] | None = None, complete: bool = True
 ) -> None:
-    """Raise :class:`InvalidRequest` with every mistake in ``datasets``.
-
-    ``among`` are all known ones. Unless ``complete``, an unknown table may belong to a dataset not known yet.
+    """Raises :class:`InvalidRequest` with all mistakes; unless ``complete``, other tables than those ``among`` may
+    exist.
     """
     for dataset in datasets:
         if mistakes := list(_Judge(dataset, among or datasets, complete=complete).mistakes()):
@@ -350,7 +347,7 @@ def _no_name(where: str, name: str, kind: str, why: str) -> Mistake:
 
 
 def _nullable_key(table: Table) -> Iterator[Mistake]:
-    """Only the current version is judged: days of older ones must be rebuilt as they were."""
+    """Days of older versions are rebuilt as they were."""
     fields = table.contract.fields()
     for name in table.key:
         if name in fields and fields[name].nullable:
@@ -416,7 +413,7 @@ def _total_hint(table: Table, name: str) -> str:
 
 
 def _unread(where: str, step: Step, name: str, metrics: Iterable[str]) -> Iterator[Mistake]:
-    """Totals are known of tables read and of those beside; the accounting, of all upstream."""
+    """Totals are known of tables read and beside; the accounting, of all upstream."""
     beside = any(table.name == name for table in step.tables)
     read = all(any(reads.table == name for reads in version.reads) for version in step.versions)
     if not beside and not read and any(metric.startswith(_TOTAL) for metric in metrics):

@@ -1,6 +1,4 @@
-"""Declarations. A :class:`Step` builds tables that are published together; each :class:`Version` is a way to compute
-them, one of them current.
-"""
+"""A :class:`Step` builds tables published together; each :class:`Version` is a way to compute them."""
 
 from __future__ import annotations
 
@@ -35,19 +33,18 @@ Layer = Literal["external", "raw", "bronze", "quarantine", "fact", "report"]
 Dimension = Literal["completeness", "uniqueness", "validity", "consistency", "timeliness"]
 Severity = Literal["error", "warning"]
 Follows = Literal["", "rows", "groups"]
-"""How a day follows when the same day of its first input gains rows.
+"""How a day follows when that day of its first input gains rows.
 
-- ``rows``: each row comes from one input row of the same day and key: only changed keys are computed.
-- ``groups``: a small table, computed whole in the same publication.
+- ``rows``: each row is of one input row with its day and key: changed keys are computed.
+- ``groups``: a small table, computed whole in that publication.
 - empty: it becomes stale.
 """
 Transform = Callable[[Mapping[str, "DataFrame"]], Mapping[str, "DataFrame"]]
 Metric = int | str | Decimal | None
 Metrics = Mapping[str, Metric]
 Aggregates = Mapping[str, Callable[["ir.Table"], "ir.Scalar"]]
-"""Ibis aggregations by metric."""
 EXAMPLE = "_example"
-"""Suffix of text metrics. All others are numbers that add up over the parts of a day."""
+"""Suffix of text metrics; others add up over parts of a day."""
 FROM = "from."
 """Prefix: ``from.<table>.<metric>``."""
 DUPLICATES = "duplicates"
@@ -57,19 +54,18 @@ IDENTICAL = "duplicates_identical"
 CORRECTED = "corrected"
 """Metric: rejected rows that came again, sound, if any."""
 OCCURRENCE = "occurrence"
-"""Column that numbers identical lines; in a key it asks for them."""
+"""Numbers identical lines; a key with it asks for them."""
 OWN = ""
 ADOPTED = "adopted"
 """Code version of days adopted with their table."""
 PUBLISHED_DAYS = "published_days"
-"""Input with the days of read tables that were ever published (``table: string, day: date``)."""
+"""Input: ever published days of read tables (``table: string, day: date``)."""
 
 
 @dataclass(frozen=True)
 class Reads:
-    """The days of a daily table that a period is computed from.
-
-    ``first`` and ``last`` are offsets in days from its ends; a positive one raises :class:`InvalidRequest`.
+    """Days of a daily table that a period reads. ``first`` and ``last`` are offsets from its ends; a positive one
+    raises :class:`InvalidRequest`.
     """
 
     table: str
@@ -96,9 +92,9 @@ class Reads:
 
 @dataclass(frozen=True)
 class AsOf(Reads):
-    """The rows of the newest day with rows, up to the day that is built and at most ``first`` days before.
+    """The newest day with rows, up to the day built, at most ``first`` days back.
 
-    ``AsOf("planes")`` reads ``bronze_planes``. Join by ``day``, which is the day that is built, and a key.
+    ``AsOf("planes")`` reads ``bronze_planes``; join by ``day`` (the day built) and key.
     """
 
     first: int = -3_660
@@ -120,7 +116,7 @@ class AsOf(Reads):
 
 @dataclass(frozen=True)
 class DayFacts:
-    """The day's metrics, and the published metrics of what it was built from."""
+    """A day's metrics, and the published ones of its inputs."""
 
     own: Metrics
     upstream: Mapping[str, Metrics] = field(default_factory=dict)
@@ -183,9 +179,7 @@ class GateFinding:
 
 @dataclass(frozen=True)
 class DayRule(ABC):
-    """A gate on a whole day: a frozen dataclass whose fields are thresholds, described by the first line of its
-    docstring.
-    """
+    """A gate on a whole day: a frozen dataclass of thresholds, described by its docstring's first line."""
 
     check: str = field(default="", kw_only=True)
     """The asset check that shows it; empty: implied."""
@@ -193,9 +187,9 @@ class DayRule(ABC):
     column_fields: ClassVar[tuple[str, ...]] = ("column",)
     dimension: ClassVar[Dimension]
     steady_formats: ClassVar[tuple[str, ...]] = ()
-    """Counts that are usually a steady share of the rows: ``as_usual`` compares them."""
+    """Counts that ``as_usual`` compares: usually a steady share of the rows."""
     judged_afresh: ClassVar[bool] = False
-    """Watchdogs judge published days by it; not for thresholds, which may have changed."""
+    """Watchdogs judge by it; not for thresholds, which may have changed."""
 
     @property
     def severity(self) -> Severity:
@@ -215,7 +209,7 @@ class DayRule(ABC):
 
     @property
     def needs(self) -> Mapping[str, tuple[str, ...]]:
-        """Metrics besides ``rows`` that it reads, by table."""
+        """Metrics read besides ``rows``, by table."""
         return {}
 
     @property
@@ -231,7 +225,7 @@ class DayRule(ABC):
         return tuple(each.format_map(vars(self)) for each in self.steady_formats)
 
     def measure(self) -> Aggregates:
-        """Numbers that add up over parts of a day. A text ``<metric>_example`` is measured only where the metric is not
+        """Metrics that add up over parts of a day; a text ``<metric>_example`` is only there where the metric is not
         0.
         """
         return {}
@@ -246,7 +240,7 @@ class DayRule(ABC):
 
 @dataclass(frozen=True)
 class Table:
-    """A Delta table partitioned by ``day``, the first day of its period."""
+    """Partitioned by ``day``, the first of its period."""
 
     name: str
     layer: Layer
@@ -261,9 +255,9 @@ class Table:
     made_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     """Origins (``table.column``) of columns with another name."""
     typed: type[Contract] | None = None
-    """The contract of sound rows, for a raw table."""
+    """Only for raw: the contract of sound rows."""
     unusual_beyond: float | None = 6.0
-    """Deviations from the recent median that make a day unusual (check ``as_usual``, a warning). None: not compared."""
+    """Deviations from the recent median that make a day unusual; None compares nothing."""
 
     @cached_property
     def measured(self) -> Aggregates:
@@ -272,8 +266,8 @@ class Table:
 
 @dataclass(frozen=True)
 class Version:
-    """One way to compute a step: a pure function of the rows it reads, and of :data:`PUBLISHED_DAYS` with a partial
-    read. All rows of a day must be in one partition, which becomes one file.
+    """A pure function of rows read, and of :data:`PUBLISHED_DAYS` with a partial read. All rows of a day are in one
+    partition, which becomes one file.
     """
 
     name: str
@@ -292,16 +286,16 @@ class Version:
 
 @dataclass(frozen=True)
 class Source:
-    """A landing folder; by default JSON lines in a folder per arrival day."""
+    """A landing folder; by default JSON lines by arrival day."""
 
     name: str
     event_day_field: str
-    """A raw column, like ``version_field``; empty for a source that lands whole."""
+    """A raw column, like ``version_field``; empty if it lands whole."""
     key_fields: tuple[str, ...]
     version_field: str
     fields: tuple[str, ...]
     types: Mapping[str, str] = field(default_factory=dict, hash=False)
-    """Fields that are not text: ``{"quantity": "bigint"}``."""
+    """Not for text: ``{"quantity": "bigint"}``."""
     personal_fields: Mapping[str, str] = field(default_factory=dict, hash=False)
     """The token's column, by field."""
     renamed_fields: Mapping[str, str] = field(default_factory=dict, hash=False)
@@ -309,15 +303,15 @@ class Source:
     rescued_fields: tuple[str, ...] = ()
     """Fields declared after rows carried them: also read from ``rescued``."""
     supersession_window_days: int = 0
-    """How far away newer versions of a row are looked for."""
+    """How far newer versions are looked for."""
     earliest_day: date | None = None
-    """Rows before it stay on their arrival day, flagged. None: ``first_day``."""
+    """Earlier rows stay on their arrival day, flagged; by default ``first_day``."""
     days_ahead: int = 1
     """Rows further after their arrival day stay on it, flagged."""
     event_zone: str = IN_UTC
-    """The zone that decides a moment's day: ``Europe/Berlin``. Arrival days are UTC."""
+    """Decides a moment's day: ``Europe/Berlin``. Arrival days are UTC."""
     first_day: date | None = None
-    """Set by the dataset; without one any day is possible."""
+    """Set by the dataset; without it any day is possible."""
 
     @property
     def replaced_whole(self) -> bool:
@@ -329,7 +323,7 @@ class Source:
         return Placement(self.earliest_day or self.first_day, self.days_ahead, self.event_zone)
 
     def days_around(self, days: Iterable[date]) -> set[date]:
-        """``days``, and those that may hold other versions of their rows; empty without a window."""
+        """``days``, and those with other versions of their rows; empty without a window."""
         width = self.supersession_window_days
         return {day + timedelta(days=n) for day in days for n in range(-width, width + 1)} if width else set()
 
@@ -399,9 +393,9 @@ class Step:
     external: ExternalTable | None = None
     cadence: Cadence = Cadence.DAILY
     lateness: Lateness | None = None
-    """By default all late rows are taken."""
+    """By default unlimited."""
     delivered_within: timedelta | None = None
-    """Time after the end of the day in UTC (check ``delivered``)."""
+    """After the day's end in UTC (check ``delivered``)."""
     sends_totals: bool = False
     """Whether each landed day has a ``_control.json`` (check ``as_sent``)."""
     rejected_to: str = ""
@@ -427,7 +421,7 @@ class Step:
 
     @property
     def code_version(self) -> str:
-        """The current version; for raw the ingestion and its placement."""
+        """For raw: the ingestion and its placement."""
         return self.source.placement.code_version if self.source else self.current
 
     def version(self, name: str | None = None) -> Version:
@@ -474,7 +468,7 @@ _PATTERNS: Mapping[str, str] = MappingProxyType(
 
 
 def require_landed_type(spark_type: str) -> None:
-    """Raise :class:`InvalidRequest` unless landed text can have the type."""
+    """Raises :class:`InvalidRequest` unless text can have it."""
     if spark_type != "string":
         landed_pattern(spark_type)
 
@@ -488,9 +482,7 @@ def item_of(spark_type: str) -> str:
 
 
 def landed_pattern(spark_type: str) -> str:
-    """A regular expression for all landed texts of the type; a match may still be no value. Raises
-    :class:`InvalidRequest`.
-    """
+    """Matches all landed texts; a match may be no value. Raises :class:`InvalidRequest`."""
     decimal = _DECIMAL.fullmatch(spark_type)
     if has_structure(spark_type):
         return _structure_pattern(spark_type)

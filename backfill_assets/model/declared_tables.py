@@ -1,5 +1,3 @@
-"""Tables declared by contracts, versions by functions."""
-
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
@@ -30,12 +28,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 COMPLETENESS = ("days_published", "complete")
-"""Optional columns of weekly and monthly reports."""
 
 
 @dataclass(frozen=True)
 class TableTransform:
-    """``function`` of the frames of ``reads``, cut to ``contract``; a partition per day unless ``clustered``."""
+    """``function`` of the frames of ``reads``, cut to ``contract``; a partition a day unless ``clustered``."""
 
     table: str
     contract: type[Contract]
@@ -45,7 +42,7 @@ class TableTransform:
     clustered: bool = False
 
     def decides_rows(self) -> Mapping[str, object]:
-        """Checks only hold days back, and ``clustered`` only changes files: neither is part of it."""
+        """Without checks, which only hold days back, and ``clustered``, which only changes files."""
         reads = [each.declared for each in self.reads]
         digits = {name: each.digits for name, each in self.contract.fields().items() if each.digits is not None}
         columns = {
@@ -85,7 +82,7 @@ class DeclaredTables(ABC):
     closed_before: date | None = None
     """Nothing is published to earlier days, of any of its tables but those that take rows in."""
     is_declaration: ClassVar[bool] = True
-    """Arguments of its methods are no logic, see :mod:`backfill_assets.model.logic`."""
+    """Arguments of its methods are no logic (``model/logic``)."""
     _steps: dict[type[Contract], Step] = field(default_factory=dict, init=False, repr=False)
 
     # ------------------------------------------------------------- to declare
@@ -101,7 +98,7 @@ class DeclaredTables(ABC):
         groups: tuple[str, ...] = (),
         closed_before: date | None = None,
     ) -> Callable[[C], C]:
-        """Declare a table by its contract, whose docstring describes it; its name begins with the layer."""
+        """Declare a table by its contract and docstring; its name begins with the layer."""
 
         def declare(contract: C) -> C:
             table = Table(
@@ -129,10 +126,10 @@ class DeclaredTables(ABC):
         current: bool = True,
         follows: Follows = "",
     ) -> Callable[[Transformed], Transformed]:
-        """Declare a version, a function of the frames that it ``reads``, in order. A bare name is read for the same
-        day, or the period's published days.
+        """Declare a function of the frames of ``reads``. A bare name is read for the same day, or the period's
+        published days.
 
-        ``clustered``: rows are partitioned by day already. The last one ``current`` is.
+        ``clustered``: rows are partitioned by day. The last one ``current`` is.
         """
 
         def declare(function: Transformed) -> Transformed:

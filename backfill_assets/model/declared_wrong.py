@@ -1,5 +1,3 @@
-"""Errors of declarations in a sentence, with file, line and what was probably meant."""
-
 from __future__ import annotations
 
 import ast
@@ -110,7 +108,7 @@ def import_refused(name: str, error: Exception) -> InvalidRequest:
 
 
 def names_written(name: str) -> frozenset[str]:
-    """Datasets and tables in a module that cannot be imported; if unparsable, a dataset of its name."""
+    """Datasets and tables in a module that fails to import; by its name, if unparsable."""
     try:
         spec = find_spec(name)
         tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8")) if spec and spec.origin else ast.Module([], [])
@@ -176,7 +174,6 @@ def dataset_refused(name: str, error: Exception) -> InvalidRequest:
 
 
 def meant(error: Exception, known: Mapping[str, Any]) -> str:
-    """A known name near the missing one, or empty."""
     if isinstance(error, AttributeError) and error.name:
         prefix = next((name for name, value in known.items() if value is error.obj), "")
         return suggest_name(f"{prefix}.{error.name}", [f"{prefix}.{each}" for each in dir(error.obj)])

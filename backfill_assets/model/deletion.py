@@ -1,11 +1,11 @@
-"""Deletions: raw rows by which a source takes back a row, and their metrics."""
+"""Raw rows by which a source takes rows back, and their metrics."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 DELETION = "deletion"
-"""Kind of a raw row that cancels one equal row."""
+"""Kind of raw row: it cancels an equal one."""
 DELETED = "deleted"
 DELETED_HASHES = "deleted_hash_sum"
 """Metric: the sum of their content hashes."""
@@ -18,7 +18,7 @@ REFRESH = "source-side refresh"
 
 
 def count_standing(metrics: Mapping[str, object], of: str = "") -> int:
-    """Rows less deletions and the rows they cancel; metric names begin with ``of``."""
+    """Rows less deletions and what they cancel; ``of`` begins metric names."""
     rows = int(str(metrics.get(f"{of}rows") or 0))
     for each in (DELETED, DELETED_MARKERS):
         if cancelled := metrics.get(f"{of}{each}"):

@@ -1,5 +1,3 @@
-"""Datasets computed from tables of others, which land nothing."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -1,5 +1,5 @@
-"""Doubles with ``digits`` count as rounded, half away from zero: the last bits of sums depend on the order. Sums around
-a rounding boundary still differ, which is rare.
+"""Doubles with ``digits`` count rounded, half away from zero: the last bits of sums depend on the order. At a rounding
+boundary sums still differ, rarely.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def in_digits(value: Column | str, digits: int) -> Column:
-    """``value`` as decimal(38, digits), for sums in transforms; null beyond 15 digits in all."""
+    """decimal(38, digits), for sums in transforms; null beyond 15 digits in all."""
     whole = in_units(F.col(value) if isinstance(value, str) else value, digits)
     scaled = whole.try_cast(f"decimal({SIGNIFICANT_DIGITS + 1},0)")
     unit = F.lit(Decimal(1).scaleb(-digits)).cast(f"decimal({digits + 1},{digits})")
@@ -26,7 +26,7 @@ def in_digits(value: Column | str, digits: int) -> Column:
 
 
 def in_units(value: Column, digits: int) -> Column:
-    """The hashed form: units of the last digit, as a whole double."""
+    """Hashed: units of the last digit, as a whole double."""
     return F.round(value.cast("double") * F.lit(10.0**digits))
 
 

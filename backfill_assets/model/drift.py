@@ -1,4 +1,4 @@
-"""Schema drift: landed fields that differ from the declaration, as metrics of raw days. Pure."""
+"""Landed fields unlike the declaration, as metrics of raw days. Pure."""
 
 from __future__ import annotations
 
@@ -19,9 +19,8 @@ NOT_AS_DECLARED = "not_as_declared"
 """Metric: received rows that drift."""
 FIELDS = f"{NOT_AS_DECLARED}{EXAMPLE}"
 MATERIAL = Decimal("0.01")
-"""Above this share missing or retyped fields are drift, not defects of rows."""
+"""Below this share missing or retyped fields are defects of rows."""
 RECENT = timedelta(days=28)
-"""Drift not observed for so long is over."""
 _MOST_FIELDS, _LONGEST_NAME, _LONGEST_EXAMPLE = 20, 80, 60
 _NEXT_STEP = (
     "Ask the source. If it is right, declare it: a field that rows carried before is read from what raw kept of it "
@@ -37,7 +36,7 @@ class DriftKind(StrEnum):
 
 @dataclass(frozen=True)
 class FieldRows:
-    """Rows of a day in which a field drifts; its name is any text that a source writes."""
+    """Rows in which a field drifts; its name is any text."""
 
     kind: DriftKind
     field: str
@@ -85,7 +84,7 @@ class Drift:
     kind: DriftKind
     field: str
     since: date
-    """The first day without a longer gap than :data:`RECENT` after it."""
+    """The first day after the last gap beyond :data:`RECENT`."""
     last: date
     days: int
     rows: int
@@ -103,7 +102,7 @@ class Drift:
 
 
 def drifts(source: Source, days: Mapping[date, Metrics], until: date | None = None) -> list[Drift]:
-    """The drift up to ``until``, without fields declared since or not observed for :data:`RECENT`."""
+    """Without fields declared since, or not observed for :data:`RECENT`."""
     newest = until or max(days, default=date.min)
     found: dict[tuple[DriftKind, str], list[tuple[date, FieldRows]]] = {}
     known_until = newest
@@ -130,7 +129,7 @@ def _example_of(seen: Sequence[tuple[date, FieldRows]]) -> str:
 
 
 def judge(source: Source, days: Mapping[date, Metrics], day: date) -> RuleOutcome:
-    """A warning. Days published before drift was measured pass, and say so."""
+    """A warning; days published before drift was measured pass."""
     found = [each for each in drifts(source, days, day) if each.last == day]
     measured = f"{format_count(_received(days[day]), 'row')} as declared"
     observed = "; ".join(map(str, found)) or (measured if FIELDS in days[day] else "not measured when it was published")

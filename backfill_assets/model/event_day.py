@@ -1,4 +1,4 @@
-"""The declared time zone of event days. ``on_its_clock`` of ``model/landed_values.py`` puts rows on their days."""
+"""The time zone of event days; ``model/landed_values.py`` applies it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OF_THE_MACHINE = frozenset({"localtime"})
 
 
 def day_named(source: Source, text: str) -> date | None:
-    """The event day of the first date or moment in ``text``, for messages."""
+    """By the first date or moment in ``text``, for messages."""
     found = _MOMENT.search(text)
     try:
         if found is None or not found[1]:

@@ -1,5 +1,3 @@
-"""Tables that others write, read in place; observations publish day records."""
-
 from __future__ import annotations
 
 import hashlib
@@ -28,10 +26,10 @@ class _OnDays(Contract):
 
 @dataclass(frozen=True)
 class ExternalTable:
-    """A table that others write; versions read it by ``name``.
+    """A table that others write, read by ``name``, with ``day`` added.
 
-    ``contract`` has the columns that are read: a day made of rows that break it is held back. ``Field(landed="ordered
-    at")`` is a name there, ``Field(personal="email")`` keeps a token. Transforms also get ``day``.
+    ``contract`` has the columns read; days of rows that break it are held back. ``Field(landed="ordered at")`` is a
+    name there, ``Field(personal="email")`` keeps a token.
     """
 
     name: str
@@ -39,11 +37,11 @@ class ExternalTable:
     _: KW_ONLY
     location: str
     day: str
-    """A column with a date, a moment, or text that begins with ``2016-02-15``."""
+    """A date, a moment, or text that begins with ``2016-02-15``."""
     event_zone: str = IN_UTC
     written: Written = "delta"
     asset_key: tuple[str, ...] = ()
-    """The key of an existing Dagster asset; by default the name."""
+    """An existing Dagster asset; by default the name."""
 
     def __call__(self, inputs: Mapping[str, DataFrame]) -> Mapping[str, DataFrame]:
         self.refuse("its days are looked at, and never built", f"backfill run {self.name} --days A..B looks at them.")

@@ -1,6 +1,6 @@
-"""The day graph: the build order of steps, and which days are computed from which. Pure.
+"""Which days are computed from which. Pure.
 
-``steps`` are in build order, published days are arguments.
+``steps`` are in build order.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from backfill_assets.days import Cadence, DayRange, contiguous
 from backfill_assets.model.declaration import AsOf, Reads, Step, Version
 
 Days = Mapping[str, Collection[date]]
-"""Days by table; a week or month is its first day."""
+"""By table; a week or month is its first day."""
 NO_DAYS: Days = MappingProxyType({})
 Filled = Mapping[str, Sequence[date]]
 """Sorted days with rows of tables read as of a day."""
@@ -27,7 +27,7 @@ NOT_KNOWN: Filled = MappingProxyType({})
 
 
 def build_order(steps: Collection[Step]) -> list[Step]:
-    """A stable order, each step after what any of its versions reads."""
+    """Stable, each step after all that its versions read."""
     by_table = step_by_table(steps)
 
     @cache
@@ -67,7 +67,7 @@ def _tables_read(step: Step) -> set[str]:
 
 
 def reading(step: Step, changed: Days, version: Version | None = None, filled: Filled = NOT_KNOWN) -> set[date]:
-    """The periods of ``step`` that read a changed day. Read as of a day, it counts until the next ``filled`` day."""
+    """Periods that read a changed day; read as of a day, it counts until the next ``filled`` one."""
     # By ordinals and not through DayRange, which would take most of the time over tens of thousands of days.
     ordinals: set[int] = set()
     for read in version.reads if version else step.reads:
@@ -96,9 +96,7 @@ def read_by(
     exactly: bool = False,
     filled: Filled = NOT_KNOWN,
 ) -> dict[str, set[date]]:
-    """The days of every table that ``days`` of ``step`` read. ``exactly`` leaves out days that may be absent: of look
-    backs and partial reads.
-    """
+    """Days by table. ``exactly`` leaves out those that may be absent: of look backs and partial reads."""
     reads = version.reads if version else step.reads
     chosen = [read for read in reads if not exactly or (read.first == read.last == 0 and not read.partial)]
     return _days_by_table(((step, read, days) for read in chosen), filled)
@@ -193,7 +191,7 @@ class Presence:
 def days_with_data(
     steps: Sequence[Step], days: Collection[date], published: Days, landed: Days
 ) -> dict[str, set[date]]:
-    """``days`` that each step has or can be built for; origins need ``landed`` days."""
+    """Which of ``days`` exist or can be built; origins need ``landed`` days."""
     there, found = Presence(published), dict[str, set[date]]()
     for step in steps:
         asked = set(step.cadence.starts(days))
@@ -212,9 +210,7 @@ def walk_downstream(
     visit: Callable[[Step, set[date], set[date]], set[date]],
     readers: Callable[[Step, Days], set[date]] = reading,
 ) -> dict[str, set[date]]:
-    """Visit each step with its given days, and its days that read what visits returned. Returns all of these by
-    table.
-    """
+    """Visits each step with its given days and those that read what visits returned; returns these by table."""
     found: dict[str, set[date]] = {}
     for step in steps:
         own = {day for name in step.table_names for day in given.get(name, ())}
@@ -238,7 +234,7 @@ def walk_upstream(steps: Sequence[Step], reads: Callable[[Step, set[date]], Days
 def upstream(
     steps: Sequence[Step], target: Step, days: Collection[date], *, exactly: bool = False
 ) -> dict[str, set[date]]:
-    """All that ``days`` of ``target`` are computed from, by step."""
+    """All that ``days`` are computed from, by step."""
 
     def reads(step: Step, needed: set[date]) -> Days:
         own = step.name == target.name
@@ -248,7 +244,7 @@ def upstream(
 
 
 def later_readers(steps: Sequence[Step]) -> dict[str, dict[str, int]]:
-    """The steps that look back to a table, directly or not, and the most days; along a path they add up."""
+    """Steps that look back to a table, and how many days, added up along a path."""
     found: dict[str, dict[str, int]] = {}
     for step in reversed(steps):
         beyond = {reader: days for name in step.table_names for reader, days in found.get(name, {}).items()}
@@ -261,7 +257,7 @@ def later_readers(steps: Sequence[Step]) -> dict[str, dict[str, int]]:
 
 
 def earliest_looked_back_to(steps: Sequence[Step], start: date) -> dict[str, date]:
-    """The earliest day of each table that days from ``start`` on look back to, by any version."""
+    """By table, what days from ``start`` on look back to, by any version."""
     found: dict[str, date] = {}
     for step in reversed(steps):
         own = min((found[name] for name in step.table_names if name in found), default=None)
@@ -278,10 +274,9 @@ def earliest_looked_back_to(steps: Sequence[Step], start: date) -> dict[str, dat
 def earlier_days(
     steps: Sequence[Step], tables: Collection[str], days: Collection[date], published: Days, landed: Days
 ) -> dict[str, set[date]]:
-    """Buildable days before ``days`` that ``tables`` look back to among themselves, by step: the first days of a range
-    need rates.
+    """Buildable days before ``days`` that ``tables`` look back to among themselves, by step: first days need rates.
 
-    They end at the first gap, over which :func:`missing_inputs` refuses to look; as of a day the newest is enough.
+    They end at the first gap; as of a day the newest is enough.
     """
     building, there = steps_of(steps, tables), Presence(published)
     asked = {step.name: set(step.cadence.starts(days)) for step in building}
@@ -329,7 +324,7 @@ def _newest_before(step: Step, asked: Collection[date], possible: Collection[dat
 
 
 def _unbroken(step: Step, asked: Collection[date], possible: Collection[date], there: Presence) -> set[date]:
-    """Back to the first day that can neither be built nor is published."""
+    """Ends at a day neither buildable nor published."""
     found: set[date] = set()
     for start in asked:
         day = step.cadence.start(start - timedelta(days=1))

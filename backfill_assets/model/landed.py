@@ -1,4 +1,4 @@
-"""The contracts of raw, bronze and quarantine: landed columns, and those that account for every row."""
+"""Contracts of raw, bronze and quarantine: every row is accounted for."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DAY = "The event day: the day that the row belongs to."
 
 
 class Kept(Contract):
-    """What the declared fields do not hold is kept beside them."""
+    """Keeps what declared fields do not hold."""
 
     rescued: T.StringType = Field(nullable=True, description="Unknown fields, as a JSON object.")
     unparsed_line: T.StringType = Field(nullable=True, description="The line, if it is not one JSON object.")
@@ -54,7 +54,7 @@ class QuarantineColumns(Kept):
 
 
 class BronzeColumns(Contract):
-    """Where the winner of a key and day was landed, and an account of the rows it won over."""
+    """Where the winner of a key and day landed; an account of those it won over."""
 
     content_hash: T.LongType = Field(description="As computed from the landed text.")
     source_file: T.StringType = Field(description=f"{_FILE}.")
@@ -67,7 +67,7 @@ class BronzeColumns(Contract):
 
 
 class Occurrence(Contract):
-    """The number of a row among identical lines, for sources without a key of their own."""
+    """Numbers identical lines, for sources without a key."""
 
     occurrence: T.LongType = Field(ge=1, description="Among identical lines of the day, by file and line, from 1.")
 

@@ -1,5 +1,3 @@
-"""Datasets declared by the class of their landed rows: the rest follows."""
-
 from __future__ import annotations
 
 import re
@@ -58,25 +56,22 @@ class LandedDataset(DeclaredTables):
     rows: str
     most_rows: int
     tolerated_rejects: int
-    """So many rows may be rejected, whatever their share."""
+    """So many rejects pass, whatever their share."""
     most_rejected: Decimal = Decimal("0.01")
-    """The share above which a day is held back."""
-    tolerated_duplicates: int = 0
-    """Rows that may lose to one of equal key and version."""
-    most_duplicates: Decimal = Decimal(0)
     """A day with a greater share is held back."""
+    tolerated_duplicates: int = 0
+    """Rows that may lose to one of their key and version."""
+    most_duplicates: Decimal = Decimal(0)
     arrives: ArrivedWithin = _WITHIN_A_WEEK
     """Rows that land later only warn."""
     late_rows: Beyond = "rebuild"
-    """What becomes of later rows. Rejecting them is logic: a dataset with history needs a new row version."""
+    """Rejecting later rows is logic: with history it needs a new version."""
     totals: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
     numbered: bool = False
-    """Identical lines are separate rows, numbered by ``occurrence``."""
+    """Identical lines are rows, numbered by ``occurrence``."""
     replaced_whole: bool = False
-    """A delivery is the whole state from its arrival day on. Read it with
-    :class:`~backfill_assets.model.declaration.AsOf`.
-    """
+    """A delivery is the whole state from its arrival day on; see :class:`~backfill_assets.model.declaration.AsOf`."""
     supersession_window_days: int = 0
     earliest_day: date | None = None
     days_ahead: int = 1
@@ -96,7 +91,7 @@ class LandedDataset(DeclaredTables):
     # ------------------------------------------------------------- to declare
 
     def row(self, version: str, description: str) -> Callable[[C], C]:
-        """Declare the class of a sound row. Each is a version of bronze, the last one current."""
+        """Declare the class of a sound row, a version of bronze; the last is current."""
 
         def declare(contract: C) -> C:
             self._rows.append(_Row(version, description, contract))

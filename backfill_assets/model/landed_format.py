@@ -1,4 +1,4 @@
-"""The interface of formats of landed files; ``landing/json_lines.py`` and its neighbours implement it."""
+"""The interface of formats, such as ``landing/json_lines.py``."""
 
 from __future__ import annotations
 
@@ -18,42 +18,40 @@ if TYPE_CHECKING:
 
 OTHERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.string())]))
 VALUES = "values by type"
-"""Column of values known without parsing; no field has a space in its name."""
+"""Column of values known without parsing; no field's name has a space."""
 FILES_OF_ROWS = (".parquet", ".pq")
 
 
 class Format(Protocol):
-    """Names and records of files. It travels in Spark's tasks: picklable and hashable."""
+    """Travels in Spark's tasks: picklable and hashable."""
 
     @property
     def endings(self) -> Sequence[str]:
-        """The usual one comes first; other files are strays."""
+        """The usual first; other files are strays."""
 
     @property
     def of_json(self) -> bool:
         pass
 
     def first_problem(self, path: Path, fields: Sequence[str]) -> str | None:
-        """Why nothing of a file may be read, with byte or line."""
+        """Why nothing may be read, with byte or line."""
 
     def records(self, path: Path, fields: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """All records in order, with :func:`record_columns`: ``number`` is the line or row, from 1.
+        """In order, with :func:`record_columns`: ``number`` is the line or row, from 1.
 
-        An unreadable record has its text as ``value``, and null ``fields``. Raises :class:`SourceUnreadable` for a file
-        that is gone or damaged.
+        An unreadable record is ``value`` with null ``fields``. Raises :class:`SourceUnreadable` for a file gone or
+        damaged.
         """
 
 
 @runtime_checkable
 class FormatOfValues(Format, Protocol):
     def typed_records(self, path: Path, fields: Sequence[str], values: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """:meth:`records` with a struct of ``values`` at the end, given only where the text would parse to exactly
-        it.
-        """
+        """:meth:`records`, then a struct of ``values``, only where the text would parse to exactly it."""
 
 
 def record_columns(format_: Format, fields: Sequence[str]) -> pa.Schema:
-    """Fields are text, null if absent; a format ``of_json`` has only number and text."""
+    """Fields are text, null if absent; of JSON only number and text."""
     columns = [("number", pa.int64()), ("value", pa.string())]
     if not format_.of_json:
         columns += [("fields", pa.struct([(name, pa.string()) for name in fields])), ("others", OTHERS)]
@@ -72,7 +70,7 @@ def record_word(file: str) -> str:
 
 @dataclass(frozen=True)
 class SourceOfFiles(Source):
-    """A source with formats and file names, which decide no row."""
+    """Format and file names decide no row."""
 
     format: Format | None = None
     files: str = ""

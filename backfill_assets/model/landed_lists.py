@@ -1,5 +1,5 @@
-"""Landed lists: JSON arrays of plain values. So that DuckDB and Spark decide alike, a regular expression does: a list
-with ``1`` for each item, without blanks, is ``[]`` or ``[1,1,1]``.
+"""JSON arrays of plain values, by a regular expression, alike in DuckDB and Spark: with ``1`` for each item, without
+blanks, a list is ``[]`` or ``[1,1,1]``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ESCAPED = rf'\\(?:["\\/bfnrt]|u[0-9abcefABCEF][0-9a-fA-F]{{3}}|u[dD][0-7][0-9a-f
 _PLAIN = "-?(?:0|[1-9][0-9]*)(?:[.][0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false|null"
 ITEM = rf'"{_SIGNS}(?:{ESCAPED}{_SIGNS})*"|{_PLAIN}'
 ITEM_OF_JAVA = rf'"{_SIGNS}(?:{ESCAPED}{_SIGNS})*+"|{_PLAIN}'
-"""Possessive, because Java would keep a backtracking state per escape."""
+"""Possessive: Java would keep a state per escape."""
 AROUND = r"[ \t\r\n]*([\[\],])[ \t\r\n]*"
 SKELETONS, OPEN_END = ("[1]", "[]"), ",]"
 """A list without each ``1,``; what no list contains."""
@@ -31,7 +31,7 @@ def is_list(text: ir.StringValue) -> ir.BooleanValue:
 
 
 def texts_of(text: ir.StringValue) -> ir.ArrayValue:
-    """Texts of the items, as if each had landed by itself."""
+    """The items' texts, as if each had landed alone."""
     import ibis
 
     items = cast("ir.ArrayValue", of_duckdb("regexp_extract_all", "array<string>", text, ITEM))

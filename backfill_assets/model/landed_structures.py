@@ -1,6 +1,6 @@
-"""Landed structures: JSON as structs, maps, or lists of them.
+"""JSON as structs, maps, or lists of them.
 
-Engines read the digits of nested numbers differently: Python reads JSON for both, with a text per value.
+Engines read nested numbers differently: Python reads JSON for both, a text per value.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MAP_OF_TEXT = "map<string,"
 
 
 class Structure(NamedTuple):
-    """A type by its parts: fields of a struct, ``value`` of a map, ``item`` of a list."""
+    """Fields of a struct, ``value`` of a map, ``item`` of a list."""
 
     kind: str
     parts: Mapping[str, str]
@@ -91,7 +91,7 @@ def with_entries(spark_type: str) -> str:
 
 
 def plain_structure(text: str | None, spark_type: str) -> str | None:
-    """JSON in the declared shape, values as text, maps as entries sorted by key. None for another shape, or a repeated
+    """JSON in the declared shape: values as text, maps as entries by key; None for another shape, or a repeated
     name.
     """
     if text is None:

@@ -1,7 +1,7 @@
-"""Landed text, its value, and the canonical text of both, as Ibis expressions for DuckDB.
+"""Landed text, its value, and their canonical text, by Ibis.
 
-``content_hash`` is XXH64 over the canonical ``name=value`` of all landed fields that are not null: equal for a raw and
-its typed row.
+``content_hash`` is XXH64 over the canonical ``name=value`` of landed fields but nulls: equal for a raw and its typed
+row.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ MICROSECONDS = "%Y-%m-%dT%H:%M:%S.%fZ"
 
 
 def parsed(text: ir.StringValue, spark_type: str) -> ir.Value:
-    """The value of ``text``, or null. Nothing is rounded: ``12.345`` is no decimal(18,2), ``1e999`` no double. A double
-    is the nearest one; -0.0 becomes 0.0.
+    """The value, or null; nothing is rounded: ``12.345`` is no decimal(18,2), ``1e999`` no double. A double is the
+    nearest one; -0.0 becomes 0.0.
     """
     import ibis
 
@@ -101,7 +101,7 @@ def _parsed_structure(text: ir.StringValue, spark_type: str, allowed: ir.Boolean
 
 
 def parsed_sql(text: str, spark_type: str) -> str:
-    """:func:`parsed` as SQL, for types of keys and versions: importing Ibis takes half of a small command's time."""
+    """:func:`parsed` as SQL, for keys and versions: importing Ibis takes long."""
     allowed = f"REGEXP_FULL_MATCH({text}, '{landed_pattern(spark_type)}{_LINE_END}')"
     kind = _DUCKDB_TYPES.get(spark_type, spark_type.upper().replace(",", ", "))
     value = f"TRY_CAST({text} AS {kind})"
@@ -121,8 +121,8 @@ def ibis_type(spark_type: str) -> str:
 
 
 def canonical(value: ir.Value, spark_type: str) -> ir.StringValue:
-    """The one text of a value: decimals with all digits, moments as microseconds since 1970 UTC, doubles, which engines
-    write differently, as the XXH64 of their bytes, with one zero and one NaN.
+    """Decimals with all digits, moments as microseconds since 1970 UTC, doubles (engines write them differently) as the
+    XXH64 of their bytes, with one zero and one NaN.
     """
     if has_structure(spark_type):
         return text_of_parts(value, spark_type, canonical)
@@ -136,12 +136,11 @@ def canonical(value: ir.Value, spark_type: str) -> ir.StringValue:
 
 
 def canonical_text(text: ir.StringValue, spark_type: str) -> ir.StringValue:
-    """A text that is no value stays as it is."""
     return text if spark_type == "string" else _text_of(parsed(text, spark_type), text, spark_type)
 
 
 def landed_text(value: ir.Value, spark_type: str) -> ir.StringValue:
-    """A text that parses to ``value``, equal for equal values."""
+    """A text that parses to ``value``; equal for equals."""
     if spark_type == "timestamp":
         return cast("ir.StringValue", value.cast("timestamp").strftime(MICROSECONDS))
     return canonical(value, spark_type)
@@ -159,7 +158,7 @@ def _day_text(value: ir.Value) -> ir.StringValue:
 
 
 def on_its_clock(source: Source, value: ir.Value) -> ir.Value:
-    """The local time of an event day in its zone, by DuckDB's own rules: all workers of a release agree."""
+    """An event day's local time, by DuckDB's rules, equal on all workers."""
     if source.type_of(source.event_day_field) != "timestamp":
         return value
     if source.event_zone == IN_UTC:
@@ -175,7 +174,7 @@ _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
 def key_value(text: ir.StringValue, spark_type: str) -> ir.StringValue:
-    """A landed key's value as one text, or null; moments have no trailing zeros."""
+    """A key's value, or null; moments lose trailing zeros."""
     if spark_type == "string":
         return text
     written = landed_text(parsed(text, spark_type), spark_type)
@@ -191,9 +190,9 @@ def key_text(source: Source, rows: ir.Table, name: str) -> ir.StringValue:
 
 
 def joined_key(source: Source, rows: ir.Table, parts: Sequence[str]) -> ir.StringValue:
-    r"""One text of several key columns; null if one is empty or missing.
+    r"""Several key columns as one text; null if one is empty or missing.
 
-    A dash joins them; a backslash escapes dashes and backslashes in all parts but the last: ``10-1`` and ``2`` give
+    A dash joins them; a backslash escapes dashes and backslashes in all but the last: ``10-1`` and ``2`` give
     ``10\-1-2``.
     """
     import ibis
@@ -205,7 +204,7 @@ def joined_key(source: Source, rows: ir.Table, parts: Sequence[str]) -> ir.Strin
 
 
 def parts_of_key(key: str, count: int) -> list[str] | None:
-    """The inverse of :func:`joined_key`; None if ``key`` has fewer parts."""
+    """Inverts :func:`joined_key`; None if ``key`` has fewer parts."""
     parts, at = [], 0
     for _ in range(count - 1):
         part = _PART.match(key, at)
@@ -232,12 +231,11 @@ def content_hash_of_text(source: Source, rows: ir.Table) -> ir.IntegerValue:
 
 
 def content_hash_of_values(source: Source, rows: ir.Table) -> ir.IntegerValue:
-    """The hash of a typed row, equal to that of its raw row."""
     return _content_hash(source, lambda name: canonical(rows[name], source.type_of(name)))
 
 
 def content_hash_of_read(source: Source, rows: ir.Table, value: Callable[[str], ir.Value]) -> ir.IntegerValue:
-    """:func:`content_hash_of_text` from values parsed before, null where the text is none."""
+    """:func:`content_hash_of_text` from parsed values; null where the text is none."""
 
     def text(name: str) -> ir.StringValue:
         landed, kind = _landed(rows, name), source.type_of(name)
@@ -247,7 +245,7 @@ def content_hash_of_read(source: Source, rows: ir.Table, value: Callable[[str], 
 
 
 def raw_content_hash(source: Source, rows: ir.Table) -> ir.IntegerValue:
-    """The hash also of a line that is no JSON object."""
+    """Includes lines that are no JSON objects."""
     return _or_of_line(rows, content_hash_of_text(source, rows))
 
 
@@ -262,7 +260,7 @@ def as_hashed(source: Source, rows: ir.Table) -> ir.StructValue:
 
 
 def hash_of_staged(source: Source, rows: ir.Table, afresh: ir.IntegerValue) -> ir.IntegerValue:
-    """``afresh``, unless the texts are those in :data:`AS_HASHED`: comparing takes a tenth of hashing."""
+    """``afresh``, unless the texts are those in :data:`AS_HASHED`."""
     hashed = cast("ir.StructValue", rows[AS_HASHED])
     same = reduce(and_, (rows[name].identical_to(hashed[name]) for name in _hashed_of(source)))
     return cast("ir.IntegerValue", same.ifelse(hashed[_HASH], afresh))
@@ -273,7 +271,7 @@ def _hashed_of(source: Source) -> tuple[str, ...]:
 
 
 def content_hash_as_before(source: Source, rows: ir.Table) -> ir.IntegerValue:
-    """The hash of a row that landed when :data:`MOMENT_IN_UTC` was the only form of a moment."""
+    """For rows landed when :data:`MOMENT_IN_UTC` was a moment's only form."""
 
     def text(name: str) -> ir.StringValue:
         landed, kind = _landed(rows, name), source.type_of(name)
@@ -286,7 +284,7 @@ def content_hash_as_before(source: Source, rows: ir.Table) -> ir.IntegerValue:
 
 
 def in_newer_form(source: Source, rows: ir.Table) -> ir.BooleanValue:
-    """Whether a landed moment has another form than :data:`MOMENT_IN_UTC`; never null."""
+    """Whether a moment is not in :data:`MOMENT_IN_UTC`; never null."""
     import ibis
 
     moments = [name for name in source.columns if source.type_of(name) == "timestamp"]
@@ -299,7 +297,6 @@ def hashed(*values: ir.Value) -> ir.IntegerValue:
 
 
 def _as_before(text: ir.StringValue) -> ir.BooleanValue:
-    """The last character answers for nearly every row."""
     plainly = text.endswith("Z") & (text.length() <= _LONGEST_BEFORE)
     return (plainly | _is_before(text)).fill_null(True)
 
@@ -329,6 +326,6 @@ def _is_like(text: ir.StringValue, pattern: str) -> ir.BooleanValue:
 
 
 def typed_value(text: ir.StringColumn, spark_type: str) -> ir.Value:
-    """A value that sorts as its type, or null. Days, and moments with six decimals, are text."""
+    """The value, sorted as its type, or null; days, and moments with six decimals, are text."""
     value = parsed(text, spark_type)
     return landed_text(value, spark_type) if spark_type in ("date", "timestamp") else value

@@ -1,4 +1,4 @@
-"""How late rows of a source may land, and what becomes of later ones. Pure."""
+"""How late rows may land, and what becomes of later ones. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Lateness:
     beyond: Beyond = "rebuild"
 
     def asks(self, metrics: Mapping[str, object]) -> str:
-        """Why a person decides on a raw day, or empty."""
+        """Why a person decides, or empty."""
         late = int(str(metrics.get(LATE_ROWS) or 0)) if self.beyond == "ask" else 0
         days = format_count(self.days, "day")
         return f"{format_count(late, 'row')} landed more than {days} after their day" if late else ""

@@ -1,4 +1,4 @@
-"""Wrong datasets count as not declared, but asking by name raises why."""
+"""Wrong datasets count as not declared; asking by name raises why."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from backfill_assets.model.declared_wrong import dataset_refused
 class LeftOut:
     what: str
     names: frozenset[str]
-    """What it makes unavailable."""
     error: BackfillError
 
     def __str__(self) -> str:
@@ -33,7 +32,7 @@ def refused_at_once(left_out: Sequence[LeftOut]) -> BackfillError:
 def sound_datasets(
     declared: Iterable[Dataset | DeclaredTables], left_out: Iterable[LeftOut] = ()
 ) -> tuple[Sequence[Dataset], Sequence[LeftOut]]:
-    """Datasets that read something left out are left out too."""
+    """Leaves out readers of something left out."""
     found: list[Dataset] = []
     gone = list(left_out)
     for each in declared:

@@ -1,5 +1,3 @@
-"""Column lineage, by equal names or as declared."""
-
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
@@ -18,9 +16,7 @@ class ColumnOf:
 
 
 def column_lineage(step: Step, table: Table, table_named: Callable[[str], Table]) -> Mapping[str, tuple[ColumnOf, ...]]:
-    """The origins of each column in the current version: the first table read that has its name, or ``table.made_of``.
-    Raw has none.
-    """
+    """In the current version: the first table read with the name, or ``table.made_of``. Raw has none."""
     if step.source is not None:
         return {}
     upstream = {read.table: columns_of(table_named(read.table)) for read in step.version().reads}
@@ -44,7 +40,7 @@ _NUMBERS = (T.NumericType, T.BooleanType, T.DateType)
 
 
 def personal_columns(table: str, step_named: Callable[[str], Step]) -> frozenset[str]:
-    """Columns that are never shown: tokens and text made of them."""
+    """Never shown: tokens and text made of them."""
     step = step_named(table)
     found = next(each for each in step.tables if each.name == table)
     if step.external is not None:

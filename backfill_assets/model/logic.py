@@ -1,7 +1,7 @@
-"""A version's logic as a fingerprint: its syntax, that of project functions it calls, and constants; not comments,
-format, local names, places, or releases of installed packages.
+"""A version's logic as a fingerprint: its syntax, that of project functions called, and constants; not comments,
+format, local names, places, or package releases.
 
-It is not in the input fingerprint: who edits a version in place is told.
+The input fingerprint lacks it: who edits a version in place is told.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _LENGTH = 16
 _UNREADABLE = frozenset({"eval", "exec", "compile", "__import__", "globals", "open", "input"})
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, Decimal, date, time, timedelta, UUID, range)
 DECLARED = "declared"
-"""What is not code: reads, and what declarations decide about rows."""
+"""Reads, and what declarations decide about rows."""
 
 
 @dataclass(frozen=True, order=True)
@@ -63,7 +63,7 @@ class Logic:
 
 
 def logic_of(version: Version, packages: Sequence[str] = ()) -> Logic:
-    """Cached. ``packages`` are followed; by default the project's own."""
+    """Cached. Follows ``packages``, by default the project's own."""
     known = _READ.get((id(version), tuple(packages)))
     if known is None or known[0] is not version:
         known = _READ[id(version), tuple(packages)] = (version, _read(version, tuple(packages)))
@@ -95,7 +95,7 @@ class _Reading:
     project: Project
     is_aside: bool = False
     parts: dict[str, str] = field(default_factory=dict)
-    """References number the parts in order: their names and places do not count."""
+    """References number parts in order: names and places do not count."""
     waiting: deque[Callable[[], None]] = field(default_factory=deque)
     asks: set[Asked] = field(default_factory=set)
     unread: set[str] = field(default_factory=set)
@@ -116,7 +116,7 @@ class _Reading:
         return Logic(_hash("\n".join(texts)), parts, tuple(sorted(self.asks)), tuple(sorted(self.unread)))
 
     def look_aside(self, source: ModuleSource, made: ast.expr) -> None:
-        """The value of a constant is in the fingerprint; its expression may still use a clock."""
+        """A constant's value is in the fingerprint; its expression may use a clock."""
         apart = _Reading(self.project, is_aside=True)
         apart.of_module(source).write(made)
         apart.follow_all()
@@ -156,7 +156,7 @@ class _Reading:
         return self.object(value)
 
     def function(self, function: FunctionType) -> str:
-        """The name alone counts outside the project, with the project functions that it closes over or wraps."""
+        """Outside the project its name counts, with project functions closed over or wrapped."""
         module, code = _module_of(function), function.__code__
         if not self.project.owns(module):
             inside = [each for each in _inside(function) if self.project.owns(_module_of(each))]
@@ -292,7 +292,6 @@ class _Names:
         return code.co_varnames[code.co_posonlyargcount : code.co_argcount + code.co_kwonlyargcount]
 
     def declares(self, decorator: ast.expr) -> bool:
-        """Arguments of a dataset's decorators are no logic."""
         called = decorator.func if isinstance(decorator, ast.Call) else decorator
         chain = chain_of(called)
         value = self.find(chain[0]) if chain else ABSENT

@@ -1,4 +1,4 @@
-"""Separates the few rows that may equal another one: only those need a costly comparison."""
+"""Separates the rows that may equal another one, which need a costly comparison."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class LoneAndAlike(NamedTuple):
 
 
 def lone_and_alike(rows: ir.Table, hashes: str) -> LoneAndAlike:
-    """Splits rows by a column of :func:`hash_of`; a collision only makes a row alike."""
+    """By a column of :func:`hash_of`; a collision only makes a row alike."""
     counted = rows.group_by(hashes).agg(rows=rows.count())
     repeated = counted.filter(counted.rows > 1).select(hashes)
     return LoneAndAlike(rows.anti_join(repeated, hashes), rows.semi_join(repeated, hashes))
 
 
 def hash_of(values: Sequence[ir.Value]) -> ir.IntegerValue:
-    """Nulls are equal. DuckDB's hash is not stable: use it within a query only."""
+    """Nulls are equal. DuckDB's hash is stable within a query only."""
     return cast("ir.IntegerValue", of_duckdb("hash", "uint64", *values))

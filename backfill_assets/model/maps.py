@@ -1,4 +1,4 @@
-"""Maps as entries sorted by key: engines compare and hash maps in the order they were built, and Spark hashes none."""
+"""Maps as sorted entries: engines compare and hash them as built, and Spark hashes none."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def has_map(kind: Any) -> bool:
 
 
 def in_key_order(value: Column, kind: Any) -> Column:
-    """A list of entries replaces each map, at any depth."""
+    """Entries replace maps at any depth."""
     if not has_map(kind):
         return value
     if kind.typeName() == "array":

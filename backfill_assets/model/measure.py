@@ -1,7 +1,3 @@
-"""Measurements of a day's rows as Ibis expressions, for the judge and for rules'
-:data:`~backfill_assets.model.declaration.Aggregates`.
-"""
-
 from __future__ import annotations
 
 import hashlib
@@ -52,9 +48,7 @@ _HASH = re.compile(f"(?:{_ROW_HASH}|{_CONTENT_HASH})_[0-9a-f]{{8}}")
 def exact_sum(
     values: ir.NumericColumn, where: ir.BooleanValue | None = None, *, digits: int | None = None
 ) -> ir.Scalar:
-    """The sum over rows that meet ``where``; 0 for none. Doubles need ``digits``, or raise :class:`InvalidRequest`:
-    their sum depends on the order.
-    """
+    """0 for no rows. Doubles without ``digits`` raise :class:`InvalidRequest`: the order decides their sum."""
     import ibis
 
     if values.type().is_floating():
@@ -80,7 +74,7 @@ def count_different(rows: ir.Table, names: Collection[str]) -> ir.IntegerScalar:
 
 
 def least(values: ir.Column) -> ir.StringScalar:
-    """The least value as text; empty without rows."""
+    """Text; empty without rows."""
     return values.cast("string").min().fill_null("")
 
 
@@ -88,9 +82,7 @@ def least(values: ir.Column) -> ir.StringScalar:
 
 
 def breaches(contract: type[Contract], rows: ir.Table) -> Iterable[tuple[str, str, ir.BooleanValue]]:
-    """A contract's demands: column, words, whether a row breaks it. Null passes checks; where not nullable, it is a
-    breach without words.
-    """
+    """Column, words, whether a row breaks it. Nulls pass checks; where not nullable, they break without words."""
     types = declared_types(contract)
     for name, declared in contract.fields().items():
         if not declared.nullable:
@@ -123,7 +115,7 @@ def _words(rows: ir.Table, name: str, wrong: str) -> ir.StringValue:
 
 
 def count_not_as_declared(source: Source, typed: type[Contract], rows: ir.Table) -> ir.IntegerScalar:
-    """Rows, less deleted ones, with an undeclared field, a missing one, or a text not of its type."""
+    """Rows, less deleted ones, with an undeclared or missing field, or a text not of its type."""
     differing = _differing(source, typed, rows).values()
     return _standing(rows, reduce(or_, differing, _read_lines(rows) & rows.rescued.notnull()))
 
@@ -148,7 +140,7 @@ def undeclared_fields(rows: ir.Table) -> ir.Table:
 
 
 def _standing(rows: ir.Table, which: ir.BooleanValue) -> ir.IntegerScalar:
-    """A deletion has its row's fields, and subtracts one."""
+    """A deletion subtracts one."""
     return cast("ir.IntegerScalar", exact_sum(_counts(rows), which))
 
 
@@ -178,7 +170,7 @@ def _demanded(source: Source, typed: type[Contract]) -> list[str]:
 
 
 def unbelieved_day(source: Source, rows: ir.Table) -> ir.DateValue:
-    """The readable day of a received row that was put on its arrival day all the same."""
+    """The readable day of a row put on its arrival day."""
     if source.replaced_whole:  # no row names a day
         return cast("ir.DateValue", rows.arrival_day.nullif(rows.arrival_day))
     text = rows[source.event_day_field].cast("string")
@@ -191,8 +183,8 @@ def unbelieved_day(source: Source, rows: ir.Table) -> ir.DateValue:
 
 
 class WrittenHash(ABC):
-    """A row's hash (bigint), stored in a column that Delta's schema lacks; the metric is the sum. Spark computes what
-    is missing, and for watchdogs.
+    """A row's hash (bigint), in a column that Delta's schema lacks; the metric is the sum. Spark computes missing ones,
+    and for watchdogs.
     """
 
     @property
@@ -219,8 +211,8 @@ class WrittenHash(ABC):
 class RowHash(WrittenHash):
     """A hash of all columns but the day; doubles with ``digits`` count rounded.
 
-    XXH64 skips nulls and list ends: values are followed by the null ones and the shape of lists. Deeper types are
-    hashed as JSON too, maps as sorted entries, landed structures as canonical text.
+    XXH64 skips nulls and list ends: values are followed by null ones and the shape of lists. Deeper types are hashed as
+    JSON too, maps as sorted entries, landed structures as canonical text.
     """
 
     contract: type[Contract]
@@ -253,7 +245,7 @@ class RowHash(WrittenHash):
         return F.xxhash64(*values, *nullable, *shapes, *nested)
 
     def value(self, rows: ir.Table) -> ir.IntegerValue:
-        """Raises :class:`InvalidRequest` for what is nested deeper than a list: its JSON is Spark's."""
+        """Raises :class:`InvalidRequest` for nesting deeper than a list: its JSON is Spark's."""
         types = {name: kind for name, kind in spark_types(self.contract).items() if name != "day"}
         landed = self._landed_structures
         if nested := [name for name, kind in types.items() if is_nested(kind) and name not in landed]:
@@ -299,8 +291,8 @@ def _nulls_of(items: ir.ArrayValue) -> ir.ArrayValue:
 
 @dataclass(frozen=True)
 class ContentHash(WrittenHash):
-    """The hash of landed content, over the fields declared at landing: the one carried shows how many rescued fields
-    were known. Markers and deletions carry another row's.
+    """Covers fields declared at landing: the hash carried shows how many rescued ones were known. Markers and deletions
+    carry another row's.
     """
 
     source: Source
@@ -345,7 +337,7 @@ class ContentHash(WrittenHash):
         return raw_content_hash(self.source) if self.form == "text" else content_hash_of_values(self.source)
 
     def by_fields_known(self) -> list[ContentHash]:
-        """Sources with all, then ever fewer rescued fields."""
+        """With all, then ever fewer rescued fields."""
         rescued = self.source.rescued_fields
         return [replace(self, source=_without(self.source, rescued[count:])) for count in range(len(rescued), -1, -1)]
 
@@ -397,7 +389,6 @@ def _digest(parts: Iterable[str]) -> str:
 
 
 def hashes_written_of(table: Table) -> tuple[WrittenHash, ...]:
-    """The row hash, and those that rules sum."""
     return tuple(dict.fromkeys([RowHash(table.contract), *hashes_of(table.measured).values()]))
 
 

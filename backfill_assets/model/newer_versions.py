@@ -1,4 +1,4 @@
-"""Which supersession markers the versions of one key need. Pure."""
+"""Which supersession markers a key's versions need. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import NamedTuple
 
 Moment = int | str | Decimal
-"""A version that compares like its type; one type within a key."""
+"""Compares like its version's type; one type per key."""
 
 
 class Copy(NamedTuple):
@@ -21,7 +21,7 @@ class Copy(NamedTuple):
 
 @dataclass(frozen=True)
 class VersionRow:
-    """A received version, a marker of one, or a deletion of either."""
+    """A version, a marker, or a deletion of either."""
 
     at: Moment
     hash: int
@@ -43,8 +43,8 @@ class DueMarker:
 
 
 def due_markers(versions: Sequence[VersionRow], window_days: int) -> list[DueMarker]:
-    """The markers that ``versions`` of one key lack: on each day, for every version greater by (at, hash) than one
-    there, at most ``window_days`` away; and deletions of those whose version was taken back.
+    """Markers lacking on a day: for every version greater by (at, hash) than one there, at most ``window_days`` away;
+    deletions, where that version was taken back.
     """
     left = Counter(version for version in versions if not version.deleted)
     left.subtract(replace(version, deleted=False) for version in versions if version.deleted)

@@ -1,5 +1,3 @@
-"""DuckDB functions that Ibis lacks, and those registered by this package."""
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -18,7 +16,7 @@ def of_duckdb(name: str, kind: Any, *values: Any) -> Any:
 
 @cache
 def _function(name: str, kind: Any, count: int) -> Callable[..., ir.Value]:
-    """Ibis uses name and signature; nothing is called."""
+    """Ibis uses the signature; nothing is called."""
     import ibis
 
     def call(*_: object) -> object:

@@ -1,4 +1,4 @@
-"""On which days raw rows are put, as raw's code version; and which raw days another declaration concerns. Pure."""
+"""Raw rows' days, as raw's code version. Pure."""
 
 from __future__ import annotations
 
@@ -15,18 +15,17 @@ AHEAD_OF_ARRIVAL = "ahead_of_arrival"
 """Metric: rows that arrived before their day."""
 _ANY = "any day"
 IN_UTC = "UTC"
-"""Not named in code versions, because older ones name no zone."""
+"""Older code versions name no zone."""
 _WRITTEN = re.compile(rf"{INGEST} from ({_ANY}|[0-9-]+), ([0-9]+) ahead(?:, days of ([\w/+-]+))?", re.ASCII)
 _BETWEEN = "; "
 _ANEW = "all "
-"""Prefix for a refresh that placed all rows of a day again."""
+"""Prefix: a refresh placed all rows again."""
 IMPLAUSIBLE = "is no plausible day"
-"""Ends the reason for an impossible day."""
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Which event days are possible. Rows with others stay on their arrival day, flagged."""
+    """Possible event days. Rows with others stay on their arrival day, flagged."""
 
     earliest_day: date | None
     days_ahead: int
@@ -39,11 +38,11 @@ class Placement:
 
     @property
     def of_all_rows(self) -> str:
-        """The code version of rows appended to a day whose other rows were all placed again."""
+        """For rows appended where all others were placed again."""
         return f"{_ANEW}{self.code_version}"
 
     def concerns(self, day: date, code_version: str, metrics: Mapping[str, object]) -> bool:
-        """Whether rows of a raw day might be placed or flagged differently than recorded."""
+        """Whether rows might be placed or flagged otherwise than recorded."""
         recorded = map(_recorded, code_version.split(_BETWEEN))
         return any(self._concerns(day, was, metrics if measured else {}) for was, measured in recorded)
 
@@ -60,7 +59,7 @@ class Placement:
 
 
 def both(one: str, other: str) -> str:
-    """The code version of a day with rows of ``one`` after appending rows of ``other``."""
+    """For rows of ``other`` appended to a day of ``one``."""
     if other.startswith(_ANEW):
         return other.removeprefix(_ANEW)
     known = filter(None, (*one.split(_BETWEEN), *other.split(_BETWEEN)))
@@ -76,7 +75,6 @@ def is_ingestion(code_version: str) -> bool:
 
 
 _UNRECORDED = Placement(date(2000, 1, 1), 1)
-"""The placement of all sources before it was recorded."""
 
 
 @cache

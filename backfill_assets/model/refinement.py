@@ -1,5 +1,3 @@
-"""The declaration of bronze: how raw rows become typed rows."""
-
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -19,8 +17,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Refinement:
-    """How raw rows become typed rows, one per ``key`` and day: ``rebuild/refining.py`` runs its query on files,
-    ``spark/computed.py`` on Spark's rows.
+    """How raw rows become typed rows, one per ``key`` and day, in files (``rebuild/refining.py``) or Spark
+    (``spark/computed.py``).
     """
 
     source: Source
@@ -28,13 +26,13 @@ class Refinement:
     key: tuple[str, ...]
     derived: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     takes_days: int | None = None
-    """Rows that land later after their day are rejected."""
+    """Rows that land later are rejected."""
 
     def __post_init__(self) -> None:
         require_sound_refinement(self.source, self.key, self.derived)
 
     def decides_rows(self) -> Mapping[str, object]:
-        """Possible days are part of raw's code version instead."""
+        """Raw's code version has the possible days."""
         source = self.source
         return {
             "source": (source.name, source.event_day_field, source.key_fields, source.version_field, source.fields),
@@ -59,7 +57,7 @@ class Refinement:
     # ---------------------------------------------------------------- the query
 
     def judged(self, raw: ir.Table, part: tuple[int, int] = (0, 1), *, has_deletions: bool = False) -> ir.Table:
-        """The input of :meth:`tables`; ``has_deletions`` leaves out rows that the source took back."""
+        """For :meth:`tables`; ``has_deletions`` leaves out rows taken back."""
         return bronze_query.judged(standing(raw) if has_deletions else raw, self, part)
 
     def tables(self, judged: ir.Table) -> Mapping[str, ir.Table]:

@@ -1,5 +1,3 @@
-"""The rules for a whole day of a table."""
-
 from __future__ import annotations
 
 from abc import abstractmethod
@@ -201,7 +199,7 @@ class VolumeWithin(DayRule):
 
     at_most: int
     made_of: str | None = None
-    """A table that gives at least one row here if it has any, and never more than it has."""
+    """A table with rows gives at least one here, and never more than it has."""
     name_format = "volume_within"
     dimension = "completeness"
 
@@ -236,7 +234,7 @@ class FewOfReceived(DayRule):
 
     @abstractmethod
     def looks_closer(self, facts: DayFacts) -> bool:
-        """Whether so many rows may be wrong that they are counted in raw."""
+        """Whether to count the wrong rows in raw."""
 
     def most(self, facts: DayFacts) -> int:
         return _most(facts.count("received", self.raw), self.at_most, self.tolerated_rows)
@@ -280,7 +278,7 @@ class FewRejected(FewOfReceived):
         )
 
     def _unbelieved(self, facts: DayFacts) -> str:
-        """Such rows may be right, and the declared range of days wrong."""
+        """The rows may be right, and the declared days wrong."""
         rows = facts.of(self.raw).get(ON_ARRIVAL_DAY)
         if not rows:
             return ""
@@ -296,8 +294,7 @@ class FewRejected(FewOfReceived):
 class FewDuplicates(FewOfReceived):
     """No more than a share of the rows give way to one of equal key and version; a few are always tolerated.
 
-    A newer version may replace an older one. A row that gives way to one of the same version was delivered twice, or
-    the key is none, and rows are lost by it.
+    Rows that give way to one of their version were delivered twice, or the key is none and rows are lost.
     """
 
     name_format = "few_duplicates"
@@ -309,7 +306,7 @@ class FewDuplicates(FewOfReceived):
         return _needs((OWN, "deduplicated"), (self.raw, "received"), (self.quarantine,))
 
     def looks_closer(self, facts: DayFacts) -> bool:
-        """Bronze does not show versions: ``judge/second_look.py`` counts equal ones in raw."""
+        """Bronze has no versions: ``judge/second_look.py`` counts."""
         return facts.count("deduplicated") > self.most(facts)
 
     def judge(self, facts: DayFacts) -> GateFinding:

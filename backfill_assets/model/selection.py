@@ -1,4 +1,4 @@
-"""Selections of tables as in dbt, SQLMesh and Dagster. Pure.
+"""Selections of tables. Pure.
 
 ``+TABLE`` and ``TABLE+`` add upstream and downstream; ``tag:NAME`` is a dataset, layer or cadence; ``stale:`` are
 tables with a stale day, ``stale:NAME`` those of a tag.
@@ -34,7 +34,7 @@ def tables_by_tag(catalog: Catalog) -> Mapping[str, Sequence[str]]:
 
 
 def select(words: Iterable[str], catalog: Catalog, stale: Callable[[], Collection[str]]) -> list[str]:
-    """Keeps the order of ``words``. Raises :class:`InvalidRequest` for an unknown table or tag."""
+    """Keeps the order. Raises :class:`InvalidRequest` for an unknown table or tag."""
     found: dict[str, None] = {}
     for word in words:
         named = _named(word.removeprefix("+").removesuffix("+"), catalog, stale)

@@ -1,5 +1,3 @@
-"""Finds the syntax trees of functions, classes and values."""
-
 from __future__ import annotations
 
 import ast
@@ -23,13 +21,13 @@ _MUTATORS = frozenset(
 
 @dataclass(frozen=True)
 class Project:
-    """Packages whose logic is followed; other code counts by name, because it has releases."""
+    """Packages whose logic is followed; others have releases, and count by name."""
 
     packages: tuple[str, ...]
 
     @classmethod
     def around(cls, module: str) -> Project:
-        """The package of ``module``; :meth:`owns` adds modules beside it that are not installed."""
+        """The package of ``module``; :meth:`owns` adds uninstalled modules beside it."""
         root = module.partition(".")[0]
         return cls(() if root in sys.stdlib_module_names else (_EXAMPLES if root == _OURS else root,))
 
@@ -73,7 +71,7 @@ class ModuleSource:
 
     @cached_property
     def functions(self) -> dict[int, list[FunctionNode]]:
-        """Keyed by the line of the first decorator, like code objects."""
+        """By line of the first decorator, like code objects."""
         found: dict[int, list[FunctionNode]] = {}
         for node in ast.walk(self.tree):
             if isinstance(node, FunctionNode):
@@ -128,7 +126,7 @@ def module_source(name: str) -> ModuleSource | None:
 
 
 def names_imported(node: ast.Import | ast.ImportFrom, package: str) -> dict[str, str]:
-    """Dotted names by bound name; ``package`` resolves relative imports."""
+    """By bound name; ``package`` resolves relative imports."""
     if isinstance(node, ast.Import):
         return {
             each.asname or each.name.partition(".")[0]: each.name if each.asname else each.name.partition(".")[0]
@@ -164,7 +162,7 @@ def names_around(function: FunctionType) -> Callable[[str], Any]:
 
 
 def bound_names(node: ast.AST) -> dict[str, None]:
-    """Names in order, without ``global`` and ``nonlocal`` ones."""
+    """In order, without ``global`` and ``nonlocal`` ones."""
     found: dict[str, None] = {}
     if isinstance(node, FunctionNode):
         found |= dict.fromkeys(each.arg for each in arguments(node))
@@ -187,7 +185,7 @@ SCOPES = FunctionNode | _COMPREHENSIONS | ast.ClassDef
 
 
 def _own_nodes(node: ast.AST) -> Iterator[ast.AST]:
-    """Leaves out inner scopes, except names that ``:=`` binds in a comprehension."""
+    """Without inner scopes, except names that ``:=`` binds in a comprehension."""
     for child in ast.iter_child_nodes(node):
         yield child
         if isinstance(child, _COMPREHENSIONS):

@@ -1,5 +1,3 @@
-"""Raw rows without those that the source took back."""
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
@@ -17,10 +15,9 @@ _PLACE = "hash of place"
 
 
 def standing(raw: ir.Table) -> ir.Table:
-    """``raw`` without its deletions, and without one equal row for each.
+    """Without deletions, and an equal row for each.
 
-    A deletion lacks the row's arrival day. Rows of one place are compared in all other columns; nearly all are alone
-    there.
+    A deletion lacks the arrival day: rows of one place, nearly all alone, are compared in all other columns.
     """
     placed = raw.mutate({_PLACE: hash_of([raw[name] for name in PLACE])})
     lone, alike = lone_and_alike(placed, _PLACE)
@@ -44,6 +41,6 @@ def _is_deletion(rows: ir.Table) -> ir.BooleanValue:
 
 
 def _kind(rows: ir.Table) -> ir.StringValue:
-    """The record kind a deletion cancels: only markers have no file."""
+    """The kind a deletion cancels: only markers have no file."""
     cancelled = rows.source_file.isnull().ifelse("supersession", "received")
     return cast("ir.StringValue", _is_deletion(rows).ifelse(cancelled, rows.record_kind))

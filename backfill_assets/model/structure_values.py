@@ -1,4 +1,4 @@
-"""Landed structures in DuckDB, as values and canonical texts; ``leaf`` converts by type."""
+"""Landed structures; ``leaf`` converts by type."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def type_of_parts(spark_type: str, leaf: Callable[[str], str]) -> str:
 
 
 def texts_of_parts(text: ir.StringValue, spark_type: str) -> ir.Value:
-    """Each value as text, each map as entries; null for another shape."""
+    """Values as text, maps as entries; null for another shape."""
     import ibis
 
     plain = of_duckdb(PLAIN, "string", text, ibis.literal(spark_type))
@@ -84,7 +84,7 @@ def any_is_wrong(texts: ir.Value, spark_type: str, leaf: Leaf) -> ir.BooleanValu
 
 
 def text_of_parts(value: ir.Value, spark_type: str, leaf: Leaf) -> ir.StringValue:
-    """The canonical text: a struct in declared order, a map by key; null for null."""
+    """A struct in declared order, a map by key; null for null."""
     import ibis
 
     found = structure_of(spark_type)

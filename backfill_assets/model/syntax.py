@@ -1,4 +1,4 @@
-"""Code as canonical text, without comments, format, docstrings, annotations, local names and the Python version."""
+"""Code as text, without comments, format, docstrings, annotations, local names, Python's version."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ _LEFT_OUT = frozenset({"ctx", "kind", "type_comment", "type_params", "type_ignor
 
 
 class References(Protocol):
-    """Resolves names that are not local."""
-
     def name(self, chain: Sequence[str], node: ast.expr) -> str:
         pass
 
@@ -22,13 +20,13 @@ class References(Protocol):
         pass
 
     def keywords(self, chain: Sequence[str], imported: str) -> Sequence[str]:
-        """Parameters of a project function, which may be renamed; else empty. ``imported``: a function's own import."""
+        """A project function's parameters. ``imported``: a function's own import."""
 
     def declares(self, decorator: ast.expr) -> bool:
         pass
 
     def called(self, node: ast.Call, texts: Sequence[str]) -> None:
-        """Called for every call, with texts that may be its arguments."""
+        """Every call, with texts that may be its arguments."""
 
 
 @dataclass
@@ -63,7 +61,7 @@ class SyntaxWriter:
         return f"{kind}({shape}{stars} {defaults} {outside} {f'{returns}({body})' if returns else body})"
 
     def class_(self, node: ast.ClassDef) -> str:
-        """The name is left out; annotations may decide how a value is read."""
+        """Without the name; annotations may decide how a value is read."""
         outside = f"{self._decorators(node)}{self._all(node.bases)}{self._all(node.keywords)}"
         names = bound_names(node)
         self.scopes.append(_Scope({name: f".{name}" for name in names}, is_class=True))

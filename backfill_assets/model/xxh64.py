@@ -1,4 +1,4 @@
-"""Spark's ``xxhash64`` for DuckDB: XXH64 of value after value, each seeded with the hash before; nulls are skipped."""
+"""Spark's ``xxhash64``: XXH64 of each value, seeded with the hash before; nulls are skipped."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def _of_decimals(seeds: Words, values: pa.Array, present: Rows) -> Words:
 
 
 def _shortest_bytes(values: pa.Array) -> _Texts:
-    """Most significant first, without bytes that only repeat the sign."""
+    """Most significant first, without repeated sign bytes."""
     size = 2 * _WORD
     first_last = np.frombuffer(values.buffers()[1], np.uint8, size * len(values), size * values.offset)
     content = first_last.reshape(-1, size)[:, ::-1]
@@ -175,9 +175,9 @@ class _Texts:
 
     data: npt.NDArray[np.uint8]
     starts: Places
-    """Starts of the prefixes; only the first if lengths are equal."""
+    """Only the first if lengths are equal."""
     lengths: Places
-    """Lengths with prefix; one number if equal."""
+    """With prefix; one number if equal."""
     shortest: int
     longest: int
     prefix: bytes
@@ -188,7 +188,7 @@ class _Texts:
         return _ALL if self.shortest >= least else _those(self.lengths >= least)
 
     def words(self, places: Places, some: Rows = _ALL) -> Words:
-        """Places are multiples of the word size. Bytes behind a text are arbitrary."""
+        """Word-aligned places. Bytes behind a text are arbitrary."""
         if isinstance(places, int):
             return self._words_at(places, some)
         read = self._read(places, some)
@@ -215,7 +215,6 @@ class _Texts:
         return (read & mask) | known
 
     def _read(self, places: Places, some: Rows, wide: int = 0) -> Words:
-        """Copies: numpy computes faster on aligned words."""
         at = self.starts + places
         if isinstance(at, int):
             size, apart = ((wide, self.count), (_WORD, self.apart)) if wide else ((self.count,), (self.apart,))
@@ -247,7 +246,7 @@ def _texts(values: pa.Array, present: Rows, prefix: bytes) -> _Texts:
 
 
 def _at(data: npt.NDArray[np.uint8], starts: Any, lengths: Any, prefix: bytes, apart: int) -> _Texts:
-    """A null may hide bytes between texts: then they are not evenly ``apart``."""
+    """A null may hide bytes: then texts are not evenly ``apart``."""
     before = len(prefix)
     shortest, longest = int(lengths.min()) + before, int(lengths.max()) + before
     if shortest == longest and starts[-1] - starts[0] == apart * (len(starts) - 1):

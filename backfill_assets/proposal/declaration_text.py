@@ -1,4 +1,4 @@
-"""The module that declares a proposed dataset, with what was seen and open questions as comments. Pure."""
+"""A proposed dataset's module, with evidence and open questions as comments. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OF_PYTHON = {
     "decimal(38,18)": "Decimal",
 }
 _LEAST_ROWS = 100_000
-"""A day may have so many, or ten times those seen."""
+"""A day may have so many, or ten times the seen."""
 _TIMES = 10
 _LONGEST_NAME = 30
 """One letter could hide an import."""
@@ -48,7 +48,7 @@ class Proposal:
 
 
 def declaration(proposal: Proposal) -> str:
-    """The module can be imported; whether it is sound depends on the open questions."""
+    """The module can be imported; soundness depends on open questions."""
     return "\n".join(DeclarationText(proposal).lines()) + "\n"
 
 
@@ -214,7 +214,6 @@ class DeclarationText:
         return "entries" if group.lower() != "entries" else "counted_entries"
 
     def _annotation(self, kind: str) -> str:
-        """Python's type, unless a column hides it; else Spark's."""
         if kind.startswith("array<"):
             return f"list[{self._annotation(kind[len('array<') : -1])}]"
         if (name := _OF_PYTHON.get(kind)) and name not in self.taken:

@@ -1,5 +1,3 @@
-"""The dialect of a delimited file, by DuckDB's sniffer."""
-
 from __future__ import annotations
 
 import csv
@@ -28,7 +26,7 @@ class Delimited:
 
 
 def dialect_of(plain: Path, encoding: str) -> Delimited:
-    """``plain`` is a UTF-8 copy of a file in ``encoding``. Raises :class:`InvalidRequest`."""
+    """``plain`` is a UTF-8 copy. Raises :class:`InvalidRequest`."""
     said = _sniffed(plain)
     given: dict[str, Any] = {}
     if said["Delimiter"] != ",":
@@ -80,7 +78,7 @@ def _first_records(plain: Path, format_: Csv) -> list[list[str]]:
 
 
 def _is_header(records: list[list[str]]) -> bool:
-    """If all is text, a header is a first record of names that do not occur below."""
+    """If all is text, a header has names that do not occur below."""
     first, *others = records
     if not others or len({*first}) < len(first) or not all(map(_NAME.fullmatch, first)):
         return False

@@ -1,4 +1,4 @@
-"""The module that declares an external table and a first report. Pure."""
+"""A module with an external table and a first report. Pure."""
 
 from __future__ import annotations
 

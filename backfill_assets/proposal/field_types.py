@@ -1,4 +1,4 @@
-"""A landed field's type from sampled values: each can be read, no digit is lost. Pure."""
+"""Field types by sampled values: each can be read without losing a digit. Pure."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from backfill_assets.proposal.profile import FieldProfile
 from backfill_assets.text import escape_controls
 
 _MOST_BEHIND = 9
-"""A number with more decimals was computed: it is a double if no digit is lost."""
+"""More decimals mean a computed number: a double, if no digit is lost."""
 _USUAL, _MOST = 18, 38
 _SHOWN = 40
 _SHOWN_TYPES = ("string", "boolean")
-"""Other types show their least and greatest value."""
+"""Others show least and greatest value."""
 _MOST_SHOWN = 6
 
 
@@ -78,7 +78,7 @@ def _is_text_of_digits(field: FieldProfile) -> bool:
 
 
 def _decimal_of(field: FieldProfile) -> str:
-    """A usual whole number is no decimal, and neither is what a double holds as well."""
+    """Usual whole numbers are no decimals, nor is what a double holds as well."""
     if not field.all_are(PLAIN) or field.all_fit("bigint"):
         return ""
     if field.behind > _MOST_BEHIND and field.all_are(LOSSLESS):
@@ -132,7 +132,7 @@ def _rest_of(field: FieldProfile) -> str:
 
 
 def null_word_of(fields: Sequence[FieldProfile]) -> str:
-    """The word that gives most values a type; empty if there is none."""
+    """The word that gives most values a type; empty if none does."""
     gains = {word: sum(_count(each, word) for each in fields if _gains(each, word)) for word in NULL_WORDS}
     return max((word for word in gains if gains[word]), key=lambda word: gains[word], default="")
 
@@ -158,7 +158,7 @@ def _personal_question(field: FieldProfile) -> str:
 
 
 def evidence(typed: TypedField, rows: int) -> str:
-    """What was seen, in a line; a personal field's values are not shown."""
+    """A line without a personal field's values."""
     field = typed.profile
     said = [f"{field.present:,} of {rows:,} rows, {_different(field.different)}"]
     if field.kinds and (kinds := [kind for kind in field.kinds if field.kinds[kind]]) and kinds != ["text"]:

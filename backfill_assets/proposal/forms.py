@@ -1,4 +1,4 @@
-"""Forms of landed texts, as regular expressions of DuckDB."""
+"""Landed texts' forms as DuckDB's regular expressions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sample in DuckDB: landed texts as raw reads them, their forms, and how typed rows differ."""
+"""A sample in DuckDB: texts as raw reads them, their forms, and how typed rows differ."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class SampledFile:
 def sampled(
     format_: Format, fields: Sequence[str], files: Iterable[SampledFile], *, whole: bool, alike: Sequence[str] = ()
 ) -> Iterator[Sampled]:
-    """Records as raw reads them. Raises :class:`SourceUnreadable`."""
+    """Read like raw. Raises :class:`SourceUnreadable`."""
     columns = [f"f{number}" for number in range(len(fields))]
     source = SourceOfFiles(
         name="sample",
@@ -92,7 +92,7 @@ class Sampled:
         self._alike = alike
 
     def profile(self, kinds: Mapping[str, Mapping[str, int]], types: Mapping[str, str] | None = None) -> SampleProfile:
-        """``kinds`` says by field how JSON wrote values, ``types`` what the files declare."""
+        """``kinds``: values by field and JSON kind; ``types``: what files declare."""
         [rows, unread] = self._row(f"FROM {_LANDED} SELECT count(*) FILTER (unread IS NULL), count(unread)")
         self._connection.execute(f"CREATE OR REPLACE TABLE {_LANDED} AS FROM {_LANDED} WHERE unread IS NULL")
         said = types or {}
@@ -170,7 +170,7 @@ class TypedRows:
         return DaysSeen(first, last, most, int(ahead), int(late))
 
     def least_and_greatest(self, field: str) -> tuple[str, str]:
-        """Empty if there are none, or the field has no order."""
+        """Empty without any, or without an order."""
         column = self._columns[field]
         text = "strftime({}, '%Y-%m-%dT%H:%M:%SZ')" if self._types[field] == "timestamp" else "{}::VARCHAR"
         ends = ", ".join(text.format(f"{end}({column})") for end in ("min", "max"))
@@ -189,7 +189,7 @@ class TypedRows:
 def profile_of_typed(
     connection: DuckDBPyConnection, columns: Mapping[str, str], types: Mapping[str, str]
 ) -> tuple[SampleProfile, list[str]]:
-    """Turns texts that are all days into dates, and returns their names."""
+    """Also returns names of texts that are all days: they become dates."""
     fields, text_days = list[FieldProfile](), list[str]()
     for name, column in columns.items():
         forms = {form: f"count(*) FILTER (regexp_full_match({column}, '{like}'))" for form, like in FORMS.items()}
@@ -225,7 +225,7 @@ def _count_lists(column: str) -> str:
 
 
 def _lossless(column: str) -> str:
-    """A double prints as this text, or the text has no more digits than every double keeps."""
+    """A double prints as this text, or the text has no more digits than doubles keep."""
     mantissa = f"ltrim(regexp_replace(regexp_replace({column}, '[eE].*', ''), '[^0-9]', '', 'g'), '0')"
     return f"length({mantissa}) <= 15 OR try_cast({column} AS DOUBLE)::VARCHAR = {column}"
 
@@ -238,7 +238,7 @@ def _longest(column: str, part: str) -> str:
 
 
 def fields_of_json(lines: Iterable[str]) -> Mapping[str, Mapping[str, int]]:
-    """Fields in order of occurrence, with values by kind."""
+    """In order of occurrence, with values by kind."""
     with database(threads=1) as connection:
         connection.register("lines", pa.table({"line": pa.array(lines, pa.string())}))
         connection.execute(

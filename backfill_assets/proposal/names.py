@@ -1,4 +1,4 @@
-"""What the name of a landed field implies. Pure."""
+"""What landed fields' names imply. Pure."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def words_of(name: str) -> tuple[str, ...]:
 
 
 def columns_of_fields(names: Iterable[str], cut: Collection[str] = ()) -> Mapping[str, str]:
-    """Columns are unique but for case; names in ``cut`` are shortened, for long types."""
+    """Unique but for case; those in ``cut`` are shortened, for long types."""
     found: dict[str, str] = {}
     for name in names:
         taken = {each.lower() for each in found.values()}
@@ -105,7 +105,7 @@ def rank_as_key(name: str, dataset: str) -> int:
 
 
 def rank_as_day(name: str) -> int:
-    """0 is when it happened; 3 is a time before or after."""
+    """0 is when it happened; 3 a time around it."""
     words = {*words_of(name)}
     if words & _OTHER_DAYS:
         return 3
@@ -115,7 +115,7 @@ def rank_as_day(name: str) -> int:
 
 
 def rank_as_version(name: str) -> int:
-    """0 is what grows with each version of a row."""
+    """0 grows with a row's versions."""
     words = {*words_of(name)}
     if words & _NEWER:
         return 0

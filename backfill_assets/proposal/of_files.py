@@ -1,5 +1,3 @@
-"""Proposes the declaration of a dataset from files."""
-
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
@@ -38,9 +36,9 @@ class Proposed:
     text: str
     file: Path
     landed_as: str
-    """``2026-01-05/orders.csv``, or the name alone if it has the day."""
+    """``2026-01-05/orders.csv``, or only a name with the day."""
     arrived: date
-    """The day of its folder or name, or else its last day."""
+    """By folder or name, else its last day."""
     days: DayRange | None
     questions: int
 
@@ -50,14 +48,14 @@ class _Read:
     format: Format
     given: Mapping[str, object]
     fields: Mapping[str, Mapping[str, int]]
-    """Number of values by JSON kind."""
+    """Values by JSON kind."""
     questions: tuple[str, ...] = ()
     types: Mapping[str, str] = field(default_factory=dict)
 
 
 def proposed(name: str, package: str, path: Path) -> Proposed:
-    """Samples files at ``path``. Raises :class:`InvalidRequest` without records or a known format,
-    :class:`SourceUnreadable` for damage.
+    """Samples ``path``. Raises :class:`InvalidRequest` without records or known format, :class:`SourceUnreadable` for
+    damage.
     """
     chosen = choose(path)
     with TemporaryDirectory(prefix="backfill-sample-") as folder:

@@ -1,4 +1,4 @@
-"""Proposes the declaration of an external table: types are given, key and day are looked for."""
+"""Proposes external tables: types are given, key and day are looked for."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ORDERED = ("tinyint", "smallint", "int", "bigint", "date", "timestamp")
 
 @dataclass(frozen=True)
 class ProposedTable:
-    """``days`` is None if the declaration lacks its day."""
+    """``days`` is None without a day."""
 
     text: str
     days: DayRange | None
@@ -28,9 +28,9 @@ class ProposedTable:
 
 
 def proposed_table(name: str, package: str, location: str, taken: Collection[str] = ()) -> ProposedTable:
-    """The table gets the name of its folder, or of the dataset if that is no name or ``taken``.
+    """Named like its folder, or the dataset if that is no name or ``taken``.
 
-    Raises :class:`InvalidRequest` for a table that has no rows or cannot be opened.
+    Raises :class:`InvalidRequest` for a table without rows or that cannot be opened.
     """
     table = find_table(location)
     with sampled_table(table) as (profile, rows, text_days):

@@ -1,5 +1,3 @@
-"""What is seen of a sample: values of each field by kind and form, and how rows differ."""
-
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
@@ -14,15 +12,15 @@ class FieldProfile:
     present: int
     different: int
     kinds: Mapping[str, int] = field(default_factory=dict)
-    """How JSON wrote them: ``text``, ``number``, ``boolean``, ``object``, ``list``."""
+    """In JSON: ``text``, ``number``, ``boolean``, ``object``, ``list``."""
     fits: Mapping[str, int] = field(default_factory=dict)
-    """Values that can be read, by Spark type."""
+    """Readable values by Spark type."""
     forms: Mapping[str, int] = field(default_factory=dict)
     before: int = 0
     behind: int = 0
     few: tuple[str, ...] = ()
     typed: str = ""
-    """The table's Spark type; then there are no forms."""
+    """A table's Spark type; then there are no forms."""
 
     def all_fit(self, kind: str) -> bool:
         return 0 < self.present == self.fits.get(kind, 0)
@@ -38,7 +36,7 @@ class SampleProfile:
     unread: int = 0
     whole: bool = True
     alike: tuple[str, ...] = ()
-    """Fields equal but for case: no table has both."""
+    """Equal but for case: no table has both."""
 
 
 @dataclass(frozen=True)
@@ -47,13 +45,13 @@ class DaysSeen:
     last: date
     most_rows: int
     ahead: int = 0
-    """Rows whose day is more than a day after their arrival."""
+    """Rows whose day is more than a day after arrival."""
     late: int = 0
-    """Arrived more than a week after their day."""
+    """Rows more than a week after their day."""
 
 
 class SampledRows(Protocol):
-    """A sample's distinct rows; columns are landed names."""
+    """Distinct rows; columns are landed names."""
 
     @property
     def count(self) -> int:
@@ -64,4 +62,4 @@ class SampledRows(Protocol):
         pass
 
     def different(self, columns: Collection[str], day: str = "") -> int:
-        """Distinct values of ``columns`` together, for each day of the column ``day``."""
+        """Distinct values together, for each ``day``."""

@@ -1,5 +1,3 @@
-"""Open questions in the text of a declaration."""
-
 from __future__ import annotations
 
 import io

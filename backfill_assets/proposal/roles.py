@@ -1,4 +1,4 @@
-"""Which fields are day, key and version of a row, and by which rows are counted. Pure.
+"""Day, key, version and counted groups, among the fields. Pure.
 
 What a sample shows is proposed, what it hints at with a question; the rest is asked.
 """
@@ -27,7 +27,7 @@ class Roles:
     version: str
     group: str
     questions: Mapping[str, tuple[str, ...]]
-    """Questions by field; those about the whole row have the empty name."""
+    """By field; about the whole row, by the empty name."""
     seen: Mapping[str, str]
 
 
@@ -39,7 +39,7 @@ def proposed_roles(
     *,
     landed: bool = True,
 ) -> Roles:
-    """Rows that are not ``landed`` have no version: their keys are unique on each day."""
+    """Without ``landed`` rows have no version: keys are unique on each day."""
     proposal = _Proposal(dataset, fields, rows, days)
     return proposal.roles() if landed else proposal.roles_of_table()
 
@@ -100,7 +100,7 @@ class _Proposal:
         return best
 
     def _is_ahead(self, name: str) -> bool:
-        """Such rows would be put on their arrival day, and rejected."""
+        """Rows ahead would be put on their arrival day, and rejected."""
         return name not in self.days or self.days[name].ahead > 0
 
     def _is_one(self, name: str) -> bool:
@@ -112,7 +112,7 @@ class _Proposal:
     # ------------------------------------------------------------------ key
 
     def _key(self, day: str) -> tuple[tuple[str, ...], str]:
-        """The first key that is unique on each day, with a version if rows of one key differ in it."""
+        """The first unique on each day, with a version if a key's rows differ in it."""
         ranked = self._key_candidates(day)
         best = [name for name in ranked if self._rank(name) < 3]
         for key, newer in chain(self._one(best, day), self._corrected(best, day), self._one(ranked, day)):
@@ -127,7 +127,7 @@ class _Proposal:
         return (), ""
 
     def _key_candidates(self, day: str) -> list[str]:
-        """The likeliest come first. A moment is no key by itself: two things happen at once."""
+        """The likeliest first. A moment alone is no key: two things happen at once."""
         usable = [
             name
             for name, each in self.fields.items()

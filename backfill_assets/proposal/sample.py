@@ -1,5 +1,3 @@
-"""Chooses files, their format and naming pattern, and copies first records."""
-
 from __future__ import annotations
 
 import re
@@ -19,7 +17,6 @@ from backfill_assets.model.landed_format import FILES_OF_ROWS
 from backfill_assets.proposal.measured import SampledFile
 
 MOST_ROWS, MOST_BYTES = 100_000, 20_000_000
-"""Limits for all files together."""
 _MOST_FILES = 3
 _JSON = (".jsonl", ".ndjson", ".json")
 _DELIMITED = (".csv", ".tsv", ".txt", ".dat", ".psv")
@@ -53,7 +50,7 @@ class Chosen:
 
 
 def choose(path: Path) -> Chosen:
-    """Raises :class:`InvalidRequest` if there is no file to read."""
+    """Raises :class:`InvalidRequest` without a file."""
     if not path.exists():
         raise InvalidRequest(f"{path} is not there.", hint="Name a file, or a folder with files, on this machine.")
     there = sorted(_files(path), key=lambda found: (found.arrived or date.min, found.path.name))
@@ -96,7 +93,7 @@ def _is_readable(path: Path) -> bool:
 
 
 def pattern_of(names: Sequence[str]) -> str:
-    """``sales_{day:%Y%m%d}.csv``; empty if not all names have their day alike."""
+    """``sales_{day:%Y%m%d}.csv``; empty unless all have it."""
     for mark, like in _FORMS:
         parts = [re.fullmatch(rf"(.*?)(?<!\d){like}(?!\d)(.*)", name, re.DOTALL) for name in names]
         if not all(parts):
@@ -134,7 +131,7 @@ class Copied:
 
 
 def copied(chosen: Chosen, into: Path) -> Copied:
-    """Copies at most :data:`MOST_BYTES` of all files, in UTF-8. Parquet is read in place."""
+    """At most :data:`MOST_BYTES` together, in UTF-8. Parquet is read in place."""
     most = MOST_ROWS // len(chosen.files)
     if chosen.kind == "parquet":
         there = tuple(SampledFile(str(each.path), each.arrived, most) for each in chosen.files)

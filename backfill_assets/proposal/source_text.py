@@ -1,4 +1,4 @@
-"""Python text as ``ruff format`` leaves it at 88 columns: calls, literals, comments. Pure."""
+"""Python as ``ruff format`` leaves it at 88 columns: calls, literals, comments. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from backfill_assets.text import escape_controls
 
 QUESTION = "# QUESTION: "
 WIDTH = 88
-"""Ruff's default line length."""
 _INDENT = "    "
 
 
@@ -43,7 +42,7 @@ def _quoted(text: str) -> str:
 def call(
     before: str, named: Mapping[str, object], *, plain: Sequence[str] = (), after: str = "", indent: int = 0
 ) -> Iterator[str]:
-    """``before(plain, name=value)after``, on a line or one an argument."""
+    """``before(plain, name=value)after``, on one line or several."""
     space = _INDENT * indent
     given = [*plain, *(f"{name}={literal(value)}" for name, value in named.items())]
     whole = f"{space}{before}({', '.join(given)}){after}"
@@ -68,7 +67,7 @@ def argument(name: str, value: object, indent: int) -> Iterator[str]:
 
 
 def _width(text: str) -> int:
-    """Other than ASCII counts double; a line cut too early stays cut."""
+    """Beyond ASCII counts double."""
     return len(text) + sum(not sign.isascii() for sign in text)
 
 

@@ -1,5 +1,3 @@
-"""A typed sample of an external table: the first rows of its newest files."""
-
 from __future__ import annotations
 
 import json
@@ -22,7 +20,7 @@ from backfill_assets.proposal.measured import TypedRows, profile_of_typed
 from backfill_assets.proposal.profile import SampleProfile
 
 MOST_ROWS, MOST_FILES = 100_000, 3
-"""``MOST_ROWS`` is for all files together."""
+"""``MOST_ROWS`` in all files together."""
 _AT_ONCE = 10_000
 _PHYSICAL = "delta.columnMapping.physicalName"
 _OF_DELTA = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint", "timestamp_ntz": "timestamp"}
@@ -51,18 +49,16 @@ class DataFile:
 
 @dataclass(frozen=True)
 class TableFound:
-    """A table at its newest version, without rows."""
-
     storage: Storage
     is_delta: bool
     files: tuple[DataFile, ...]
-    """The oldest come first."""
+    """Oldest first."""
     types: Mapping[str, str]
     left: tuple[str, ...] = ()
     physical: Mapping[str, str] = field(default_factory=dict)
 
     def first_day(self, column: str) -> date | None:
-        """Known by partitions and statistics of all files, or else None."""
+        """By all files' partitions and statistics, if known."""
         found = [_day_of(each.partition.get(column) or each.least.get(column)) for each in self.files]
         return min((day for day in found if day), default=None) if all(found) else None
 
@@ -75,7 +71,7 @@ def is_table(location: str) -> bool:
 
 
 def find_table(location: str) -> TableFound:
-    """Raises :class:`InvalidRequest` for a table without files."""
+    """Raises :class:`InvalidRequest` without files."""
     storage = Storage(location)
     found = _delta(storage) if storage.files("_delta_log") else _parquet(storage)
     if not found.files:
@@ -131,7 +127,7 @@ def _of_folders(path: str) -> Mapping[str, str]:
 
 
 def type_of_arrow(kind: pa.DataType) -> str:
-    """Spark's name; ``struct`` for nested and unknown types."""
+    """Spark's name; ``struct`` if nested or unknown."""
     names = {
         "bool": "boolean",
         "int8": "tinyint",
@@ -179,7 +175,7 @@ def _day_of(value: object) -> date | None:
 
 @contextmanager
 def sampled_table(table: TableFound) -> Iterator[tuple[SampleProfile, TypedRows, Collection[str]]]:
-    """The sample, and texts that are days. Rows behind deletion vectors are included."""
+    """The sample, and texts that are days. Includes rows behind deletion vectors."""
     columns = {name: f"f{number}" for number, name in enumerate(table.types)}
     with database(threads=1) as connection:
         declared = ", ".join(f"{columns[name]} {_duckdb_type(kind)}" for name, kind in table.types.items())

@@ -1,7 +1,7 @@
-"""Whether a day is as usual, compared with the recent past in the publication log. Pure.
+"""Whether a day is as usual, by the recent past in the publication log. Pure.
 
-A figure is compared with its median on the weekday; the tolerance is learned from median deviations, which a few bad
-days hardly move. Except at origins, a figure is a share of the input's rows: a quiet day is unusual once.
+A figure is compared with its weekday's median; the tolerance comes from median deviations, which a few bad days hardly
+move. Except at origins, a figure is a share of the input's rows: a quiet day is unusual once.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LONGEST_DAYS = {Cadence.DAILY: 1, Cadence.WEEKLY: 7, Cadence.MONTHLY: 31}
 _OF_NORMAL = 1.4826
 """The standard deviation, if the median deviation is 1."""
 _LEAST_SHARE = 0.01
-"""A constant figure may begin to vary."""
+"""Constant figures may begin to vary."""
 _WORTH_A_NOTE = 0.05
 _WEEKDAYS = tuple(day_name)
 _NEXT_STEP = (
@@ -43,7 +43,7 @@ class Figure:
     metric: str
     per: str = ""
     counts: Counts = ""
-    """Counts deviate by at least the square root of n: ``events`` of the day's rows, ``groups`` of the usual rows."""
+    """Deviate by at least the square root of n: ``events`` of the day's rows, ``groups`` of the usual rows."""
 
     @property
     def name(self) -> str:
@@ -51,7 +51,7 @@ class Figure:
         return self.metric.removeprefix("total_") + " per row" * bool(self.per) + f" of {of}" * bool(of)
 
     def of(self, day: Metrics) -> float | None:
-        """None if it was not measured, or without rows."""
+        """Returns None if not measured, or without rows."""
         of = _standing(day, self.per or "rows")
         value = _standing(day, self.metric)
         return None if value is None or not of else value / of if self.per else value
@@ -67,7 +67,7 @@ class Figure:
 
 
 def figures_of(table: Table, step: Step) -> tuple[Figure, ...]:
-    """Volume, totals and steady counts. Totals that must agree with another table are compared there."""
+    """Volume, totals and steady counts, without totals that must agree with another table."""
     per = "rows" if step.is_origin else f"{FROM}{step.version().reads[0].table}.rows"
     kind: Counts = "events" if table.layer == "quarantine" else "groups" if table.layer == "report" else ""
     volume = Figure("rows") if step.is_origin else Figure("rows", per, kind)
@@ -87,7 +87,7 @@ class Band:
 
 
 def learn(same: Sequence[float], kinds: Iterable[Sequence[float]], beyond: float, least: float = 0.0) -> Band:
-    """Deviations are those of all ``kinds`` from their own medians."""
+    """Deviations of all ``kinds`` from their own medians."""
     deviations = [abs(each - centre) for values in kinds for centre in [median(values)] for each in values]
     return Band(median(same), beyond * max(_OF_NORMAL * median(deviations), least))
 
@@ -114,7 +114,7 @@ class Finding:
 
 
 def findings(table: Table, step: Step, days: DaysMetrics, day: date) -> list[Finding]:
-    """Days before ``day`` only: it never judges itself."""
+    """By days before ``day``."""
     beyond = table.unusual_beyond or math.inf
     return [
         Finding(figure, value, *_band(figure, days, day, step.cadence, beyond))
@@ -124,7 +124,7 @@ def findings(table: Table, step: Step, days: DaysMetrics, day: date) -> list[Fin
 
 
 def judge(table: Table, step: Step, days: DaysMetrics, day: date) -> RuleOutcome | None:
-    """A warning. None for a table that is not compared."""
+    """A warning, if the table is compared."""
     if table.unusual_beyond is None:
         return None
     found = findings(table, step, days, day)
@@ -144,7 +144,7 @@ def judge(table: Table, step: Step, days: DaysMetrics, day: date) -> RuleOutcome
 
 
 def fewer_rows(step: Step, days: DaysMetrics, day: date, least: float = _WORTH_A_NOTE) -> str:
-    """A note only: a tenth of the rows may be missing, but days vary by more."""
+    """Only a note: a tenth may be missing, but days vary by more."""
     kind = _kind(day, step.cadence)
     same = [days[each] for each in _past(days, day, step.cadence) if _kind(each, step.cadence) == kind]
     usual, rows = median(map(_rows, same)) if len(same) >= _LEAST_SAME else 0.0, _rows(days[day])
@@ -158,7 +158,7 @@ def _rows(day: Metrics) -> float:
 
 
 def _standing(day: Metrics, metric: str) -> float | None:
-    """Row counts without deleted rows and deletions."""
+    """Without deleted rows and deletions."""
     if (value := day.get(metric)) is None:
         return None
     of = metric.removesuffix("rows")

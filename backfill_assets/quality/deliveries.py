@@ -1,6 +1,6 @@
 """Whether a source delivered in time, and all it says it sent. Pure.
 
-An undeclared time is learned like figures (:mod:`backfill_assets.quality.as_usual`), from the delays of first files.
+An undeclared time is learned (:mod:`backfill_assets.quality.as_usual`) from first files' delays.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from backfill_assets.text import format_count, format_duration
 
 DELIVERED_AS_USUAL = "delivered_as_usual"
 _BEYOND = 6.0
-"""Standard deviations after the median at which a delivery is overdue."""
+"""In standard deviations after the median."""
 _LEAST_DEVIATION = timedelta(minutes=10)
 """Punctual deliveries may begin to vary."""
 _OF_HISTORY = timedelta(days=3)
-"""Later first files are history, or corrections."""
+"""Later first files are history or corrections."""
 LEARNED_DAYS, _LEAST_SAME, _LEAST = 56, 4, 12
 
 
 class Totals(BaseModel):
-    """Of what a source sent on a day: how many rows, and the sums of some of their fields."""
+    """A source's rows of a day, and sums of some fields."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -55,7 +55,7 @@ def _sent(observed: str, expected: str, next_step: str) -> RuleOutcome:
 
 
 def delivered(day: date, within: timedelta, landed_at: datetime | None, now: datetime) -> RuleOutcome | None:
-    """A delivery is due ``within`` a time after the end of the day in UTC; None before."""
+    """Due ``within`` a time after the day's end in UTC; None before."""
     due = _end_of(day) + within
     if landed_at is None and now < due:
         return None
@@ -70,14 +70,14 @@ def delivered(day: date, within: timedelta, landed_at: datetime | None, now: dat
 
 @dataclass(frozen=True)
 class UsualDelivery:
-    """The latest usual delay after the end of a day."""
+    """The latest usual delay after a day's end."""
 
     within: timedelta
     learned_from: str
 
 
 def usual_delivery(day: date, landed: Mapping[date, datetime]) -> UsualDelivery | None:
-    """None with fewer than four days of the weekday, or twelve in all: a source may rest on Sundays."""
+    """Returns None with fewer than four days of the weekday, or twelve in all: a source may rest on Sundays."""
     kinds: dict[int, list[float]] = {}
     for before in (day - timedelta(n) for n in range(1, LEARNED_DAYS + 1)):
         delay = landed[before] - _end_of(before) if before in landed else _OF_HISTORY

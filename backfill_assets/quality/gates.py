@@ -1,4 +1,4 @@
-"""Gates: verdicts on a staged day, from its metrics and its inputs'. Pure."""
+"""Verdicts on a staged day, from metrics of it and its inputs. Pure."""
 
 from __future__ import annotations
 
@@ -62,7 +62,6 @@ class KeyIsUnique(DayRule):
 
 
 def gates_of(table: Table) -> tuple[DayRule, ...]:
-    """Contract and key, which every table has, and the declared rules."""
     key = (KeyIsUnique(table.key),) if table.key else ()
     return (ContractHolds(), *key, *table.rules)
 
@@ -76,7 +75,7 @@ def looked_at(rules: Iterable[DayRule]) -> tuple[str, ...]:
 
 
 def looked_at_beside(step: Step) -> tuple[str, ...]:
-    """Tables that the gates of ``step`` read and that it does not build."""
+    """Tables that gates of ``step`` read and that it does not build."""
     names = looked_at(rule for table in step.tables for rule in table.rules)
     return tuple(name for name in names if name not in step.table_names)
 
@@ -130,7 +129,7 @@ class DimensionQuality:
     passed: int
     rules: int
     worst: str = ""
-    """The worst breach in words, errors first; empty if unknown."""
+    """In words, errors first; empty if unknown."""
 
     @property
     def share(self) -> float | None:
@@ -154,13 +153,13 @@ def chart(qualities: Iterable[DimensionQuality]) -> str:
 
 
 def to_metrics(outcomes: Iterable[RuleOutcome]) -> dict[str, int]:
-    """Recorded with the day; they add up over deliveries."""
+    """Recorded with the day; they add up."""
     judged = [each for each in summarize(outcomes) if each.rules]
     return {_metric(each.dimension, kind): getattr(each, kind) for each in judged for kind in _KEPT}
 
 
 def from_record(metrics: Metrics) -> tuple[DimensionQuality, ...] | None:
-    """Returns None for days published before they were recorded."""
+    """Returns None for days published before there were any."""
     found = []
     for name in DIMENSIONS:
         passed, rules = (int(metrics.get(_metric(name, kind)) or 0) for kind in _KEPT)

@@ -1,5 +1,3 @@
-"""The metrics of a table's rules and accounting, for ``judge/measure.py``."""
-
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -47,7 +45,7 @@ def numbers(table: Table) -> Aggregates:
 
 @cache
 def examples(table: Table) -> Aggregates:
-    """Measured only where the metric they show is not 0."""
+    """Measured where their metric is not 0."""
     of_rules = {name: made for name, made in _of_rules(table).items() if name.endswith(EXAMPLE)}
     return {f"{VIOLATING}{EXAMPLE}": lambda rows: least(first_breach(table.contract, rows)), **of_rules}
 
@@ -57,7 +55,7 @@ def shows_examples(metrics: Metrics, table: Table) -> bool:
 
 
 def complete(metrics: Metrics, table: Table) -> Metrics:
-    """The recorded order, with zeros for what is missing; a day without deletions is as before they existed."""
+    """In recorded order, with zeros for missing ones; days without deletions are as before they existed."""
     has_deletions = metrics.get(DELETED) or metrics.get(DELETED_MARKERS)
     left_out = () if has_deletions else OF_DELETIONS
     found = {**zero_metrics(table), **metrics}
@@ -78,8 +76,8 @@ def as_metrics(measured: Mapping[str, object]) -> Metrics:
 
 
 def add_up(days: Sequence[Metrics]) -> dict[str, int | str | None]:
-    """Sums are exact; the first example is kept. Key counts add up only if no key is on two days. A number that one day
-    lacks is None.
+    """Exact sums, the first example. Key counts add up only if no key is on two days. Numbers that one day lacks are
+    None.
     """
     names = dict.fromkeys(name for day in days for name in day)
     absent = dict.fromkeys(OF_DELETIONS, 0)
@@ -105,7 +103,7 @@ def source_of(table: Table) -> Source | None:
 
 
 def _of_raw(source: Source, typed: type[Contract] | None) -> Aggregates:
-    """A deletion without a file cancels a marker, which was not received."""
+    """Deletions without a file cancel markers, which were not received."""
     declared: Aggregates = {NOT_AS_DECLARED: partial(count_not_as_declared, source, typed)} if typed else {}
     return {
         **declared,

@@ -1,4 +1,4 @@
-"""Watchdogs: verdicts on a *published* day, read again. Pure."""
+"""Verdicts on a *published* day, read again. Pure."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ FILES, CONTENT = "files_as_published", "content_as_published"
 
 @dataclass(frozen=True)
 class RecordedDay:
-    """What the log records, and whether files match it."""
+    """By the log, and whether files match."""
 
     rows: int
     checksum: str | None
-    """None if published with other columns."""
+    """Absent if published with other columns."""
     content_hash_sum: str | None
     files_as_published: bool
     missing_files: tuple[str, ...] = ()
     unreadable: str = ""
     adopted: bool = False
-    """Breaches were listed at adoption."""
+    """Breaches were listed then."""
 
 
 def watched_rules(table: Table) -> tuple[DayRule, ...]:
@@ -38,9 +38,7 @@ def metrics_needed(table: Table) -> tuple[str, ...]:
 def judge(
     table: Table, recorded: RecordedDay, facts: DayFacts, unread: Collection[str] = ()
 ) -> tuple[RuleOutcome, ...]:
-    """Files, content, then watched rules, without those on ``unread`` tables: the day that lost files is wrong, not one
-    compared with it.
-    """
+    """Files, content, watched rules, without those on ``unread`` tables: the day that lost files is wrong."""
     files = _files(table, recorded).as_outcome(FILES, "consistency")
     if recorded.missing_files or recorded.unreadable:
         return (files,)

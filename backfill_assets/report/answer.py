@@ -1,4 +1,4 @@
-"""What a question about the lakehouse found, as data, for all renderers. Pure."""
+"""What a question found, as data for all renderers. Pure."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class Special(abc.ABC):
 
     @abc.abstractmethod
     def shown(self, *, short: bool) -> str:
-        """The text for people, on one line."""
+        """For people, on one line."""
 
 
 @dataclass(frozen=True)
 class Id(Special):
-    """People see it shortened, programs whole."""
+    """Short for people, whole for programs."""
 
     text: str
 
@@ -131,7 +131,7 @@ class Worded(Special):
 
 @dataclass(frozen=True)
 class Datum(Special):
-    """Shown as it is, without thousands separators."""
+    """Shown without thousands separators."""
 
     value: object
 
@@ -156,7 +156,7 @@ class Line:
     tone: Tone = Tone.PLAIN
     do: str = ""
     name: str = ""
-    """Key in JSON; lines without one are ``notes``."""
+    """In JSON; lines without one are ``notes``."""
     link: str = ""
 
 
@@ -173,11 +173,11 @@ class Grid:
     title: str = ""
     drop: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
-    """Columns that stay on one line, as ids and numbers always do."""
+    """Columns on one line, like ids and numbers."""
     groups: tuple[str, ...] = ()
     most: int | None = None
     one_by_one: bool = False
-    """If the terminal is too narrow, each row becomes a list."""
+    """On narrow terminals each row becomes a list."""
 
     def numbers(self) -> frozenset[str]:
         found = set(self.columns)
@@ -216,11 +216,11 @@ class Answer:
     """Commands, the likeliest first; or a sentence with one."""
     links: Mapping[str, str] = field(default_factory=dict)
     name: str = ""
-    """Key in JSON of a section; defaults to the title."""
+    """A section's key in JSON; by default the title."""
     folded: bool = False
-    """A page shows only the title until it is opened."""
+    """Pages show only the title until opened."""
     brief: Answer | None = None
-    """What a terminal shows until all is asked for; others get all."""
+    """Terminals show it until all is asked for."""
 
     def with_next(self, commands: tuple[str, ...]) -> Answer:
         return replace(self, next=commands, brief=self.brief.with_next(commands) if self.brief else None)
@@ -232,7 +232,7 @@ class Answer:
         return next(part for part in self.parts if isinstance(part, Grid) and part.name == name)
 
     def as_json(self) -> dict[str, Any]:
-        """Facts and tables by name, with typed values; nothing is rounded or cut."""
+        """By name, with typed values; nothing is rounded or cut."""
         tables = {_key(part.name): list(_rows(part)) for part in self.parts if isinstance(part, Grid)}
         lines = [part for part in self.parts if isinstance(part, Line)]
         notes = [_note(part) for part in lines if not part.name]
@@ -265,7 +265,7 @@ def _key(name: str) -> str:
 
 
 def plain(value: Any) -> Any:
-    """The value in JSON: days as ranges, dates as ISO text; decimals, NaN and infinity as text."""
+    """In JSON: days as ranges, dates as ISO text; decimals, NaN and infinity as text."""
     match value:
         case Special():
             return value.plain()
@@ -285,7 +285,7 @@ def _is_in_json(value: Any) -> bool:
 
 
 def shown(value: Any, *, short: bool = False) -> str:
-    """The text for people, on one line; None is empty."""
+    """For people, on one line; None is empty."""
     match value:
         case Special():
             return value.shown(short=short)

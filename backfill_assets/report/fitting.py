@@ -1,4 +1,4 @@
-"""Fits a table to a terminal: columns in ``drop`` go, then text is folded between words; ids and numbers are not.
+"""Fits a table to a terminal: columns in ``drop`` go, then text is folded between words; ids and numbers are whole.
 Pure.
 """
 
@@ -14,13 +14,13 @@ from backfill_assets.report.answer import Grid, Id
 
 Cells = Sequence[Sequence[str]]
 _ROOMY_CELL = 24
-"""Columns are dropped before text is folded further."""
+"""Columns are dropped before narrower folds."""
 _LONGEST_WORD = 28
 Pieces = Callable[[str], list[str]]
 _FRAME, _BETWEEN = 1, 3
 _WORD = re.compile(r"\S*\s*")
 _PART = re.compile(r".+?(?:\.\.(?=\d)|_(?=\w)|$)")
-"""Long words break within a range of days, and between the words of a name."""
+"""Words break within a range of days, and between a name's words."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,6 @@ def _widened(least: Mapping[str, int], natural: Mapping[str, int], spare: int) -
 
 
 def _is_whole(table: Grid, name: str) -> bool:
-    """The first column too, while there is room."""
     return _is_on_one_line(table, name) or name == table.columns[0]
 
 
@@ -101,7 +100,7 @@ def _parts(text: str) -> list[str]:
 
 
 def folded_cell(text: str, width: int) -> str:
-    """Continuation lines are indented if a cell has several lines."""
+    """Indents continuation lines in cells of several."""
     lines = text.split("\n")
     if len(lines) == 1:
         return "\n".join(folded(text, width))

@@ -1,4 +1,4 @@
-"""An answer as one HTML page, without scripts or network, for browsers, mail and paper. Pure."""
+"""An answer as one HTML page, without scripts or network. Pure."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ if TYPE_CHECKING:
 
 
 def html(answer: Answer) -> str:
-    """Every value is escaped."""
+    """Escapes every value."""
     return _template().render(answer=answer, text=shown, tone=tone_of).lstrip()
 
 
 @cache
 def _template() -> Template:
-    """Compiled once: that takes longer than a page."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(

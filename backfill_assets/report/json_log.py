@@ -1,8 +1,7 @@
-"""Logs as lines of JSON: ``time`` (UTC), ``level``, ``logger``, ``message``, and what is known of where it belongs.
+"""Logs as lines of JSON: ``time`` (UTC), ``level``, ``logger``, ``message``, and what the line is about: ``command``,
+``run``, ``job``, ``step``, ``table``, ``day``, ``publication``.
 
-``command``, ``run``, ``job``, ``step``, ``table``, ``day`` and ``publication`` are fields of a line that is about one.
-On with ``backfill --log-format json`` or ``BACKFILL_LOG_FORMAT=json``, which child processes get; else nothing here is
-imported.
+Child processes get ``BACKFILL_LOG_FORMAT=json``; else nothing here is imported.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from types import MappingProxyType
 from typing import Any, TextIO
 
 FIELDS = "fields"
-"""The name under which ``extra=`` has further fields."""
+"""Further fields, in ``extra=``."""
 COMMANDS = "backfill_assets.command"
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 _about: ContextVar[Mapping[str, Any]] = ContextVar("about", default=_NOTHING)
@@ -35,7 +34,6 @@ _HIDDEN = "***"
 
 @contextmanager
 def about(**fields: str) -> Iterator[None]:
-    """Each line within is about these as well."""
     before = _about.set({**_about.get(), **fields})
     try:
         yield
@@ -44,7 +42,7 @@ def about(**fields: str) -> Iterator[None]:
 
 
 class JsonFormatter(logging.Formatter):
-    """A line a record, whatever is in it; secrets in addresses are hidden."""
+    """A line a record; secrets in addresses are hidden."""
 
     def format(self, record: logging.LogRecord) -> str:
         meta = getattr(record, "dagster_meta", None) or {}
@@ -108,7 +106,7 @@ def json_handler(stream: TextIO | None = None) -> logging.Handler:
 
 
 def install(stream: TextIO | None = None) -> None:
-    """All of this process's logs as JSON on standard error: warnings, and from INFO on what this package says."""
+    """On standard error: warnings, and from INFO on what this package says."""
     root = logging.getLogger()
     for old in root.handlers[:]:
         root.removeHandler(old)

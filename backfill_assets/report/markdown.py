@@ -14,7 +14,7 @@ _LOUD = (Tone.STRONG, Tone.BAD)
 
 
 def markdown(answer: Answer) -> str:
-    """Escaped; long tables say how many rows are left out."""
+    """Escaped; long tables say how many rows they leave out."""
     return "\n\n".join(_blocks(answer, 2)) + "\n"
 
 
@@ -61,7 +61,7 @@ _COMMAND = re.compile(
     r"backfill (?:(?:raw|incident|timeline|dataset|stream|spark) )?[a-z]+"
     r"(?: (?:--[a-z-]+|[\w+.:-]*[A-Z\d_+][\w+.:-]*(?<![.:])))*"
 )
-"""``backfill`` where a clause begins, its verb, and arguments that are no plain words."""
+"""At the beginning of a clause, with verb and arguments that are no plain words."""
 
 
 def with_commands(text: str) -> str:
@@ -76,7 +76,7 @@ def _within(text: str) -> str:
 
 
 def _code(part: Code) -> str:
-    """Fenced by more backticks than the code has."""
+    """With more backticks than the code has."""
     lines = [escape_controls(line) for line in part.text.splitlines()]
     fence = "`" * max(3, *(len(found) + 1 for line in lines for found in re.findall("`+", line)), 3)
     title = f"**{escape_markdown(part.title)}**\n\n" if part.title else ""

@@ -1,4 +1,4 @@
-"""An answer on a terminal, in boxes, or on a pipe, as tab-separated text with complete rows."""
+"""An answer in boxes on a terminal, or complete on a pipe, as tab-separated text."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Terminal:
     has_json: bool = False
 
     def say(self, answer: Answer, *, long: bool = True) -> None:
-        """A terminal gets the brief unless ``long``; a pipe gets everything."""
+        """Terminals get the brief unless ``long``; pipes get everything."""
         if self.for_people and not long and answer.brief:
             self.say(answer.brief)
             return
@@ -107,7 +107,7 @@ class Terminal:
             self.console.print(Text(escape_controls(text), _STYLES[tone]), soft_wrap=True)
 
     def _facts(self, facts: Sequence[Fact]) -> None:
-        """No box, so that values can be copied."""
+        """Without box: values can be copied."""
         said = ((fact, text) for fact in facts for text in self._lines(fact.value) if text)
         lines = [(fact.name, text, _STYLES[tone_of(fact.value)]) for fact, text in said]
         if not self.for_people:
@@ -192,7 +192,7 @@ class Terminal:
 
 
 def _beside(name: str, text: str, width: int) -> list[tuple[str, str]]:
-    """No word is broken, so that paths and ids can be copied."""
+    """Paths and ids stay whole, to be copied."""
     if cell_len(text) <= width or width < _LEAST_ROOM:
         return [(name, text)]
     first, *more = textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)

@@ -1,7 +1,7 @@
-"""``python -m backfill_assets.spark.archive_classes``, a part of set-up: makes the archive of Spark's classes.
+"""``python -m backfill_assets.spark.archive_classes``, a part of set-up: makes the archive of Spark's classes, for
+quicker starts.
 
-A minute once, in which embedded Spark builds a day and its JVM records loaded classes, makes later starts seconds
-shorter.
+Spark builds a day, and its JVM records loaded classes.
 """
 
 from __future__ import annotations
@@ -24,9 +24,7 @@ PATIENCE_SECONDS = 300
 
 
 def archive_classes(settings: Settings) -> Path | None:
-    """Returns None if this Java makes no archive. Raises :class:`subprocess.TimeoutExpired` on a slow or busy
-    machine.
-    """
+    """Returns None if this Java makes none. Raises :class:`subprocess.TimeoutExpired` on a slow or busy machine."""
     file = archive_file(settings)
     empty_folder(settings).mkdir(parents=True, exist_ok=True)
     file.unlink(missing_ok=True)
@@ -42,7 +40,7 @@ def archive_classes(settings: Settings) -> Path | None:
 
 
 def _recording_profiles(settings: Settings, folder: Path, made: Path) -> Path:
-    """The first compiler alone is faster for one run: an archive has no compiled code."""
+    """Only the first compiler: faster once, and archives have no compiled code."""
     shutil.copytree(settings.spark_conf, folder)
     java = profile(replace(settings, spark_profile="local")).get(JAVA_OPTIONS, "")
     with (folder / "local" / "spark-defaults.conf").open("a") as defaults:
@@ -51,7 +49,7 @@ def _recording_profiles(settings: Settings, folder: Path, made: Path) -> Path:
 
 
 def _run_a_day(home: Path, spark_conf: Path, jars: Path) -> None:
-    """Waits for the JVM, whose output stays open until the archive is written."""
+    """Waits for the JVM, whose output stays open until it has written."""
     ours = ("BACKFILL_", "SPARK_REMOTE")
     elsewhere = {name: text for name, text in os.environ.items() if not name.startswith(ours)}
     paths = {"BACKFILL_HOME": home, "BACKFILL_JARS": jars, "BACKFILL_SPARK_CONF": spark_conf}
@@ -66,7 +64,7 @@ def _run_a_day(home: Path, spark_conf: Path, jars: Path) -> None:
 
 
 def main() -> int:
-    """A missing archive or a slow machine is no error; a Spark that cannot build is."""
+    """Without an archive all is well; a Spark that cannot build is an error."""
     try:
         made = archive_classes(Settings.from_environment())
     except subprocess.TimeoutExpired:

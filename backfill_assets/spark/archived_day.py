@@ -1,4 +1,4 @@
-"""A small dataset of which a day is built, to see which classes Spark loads; nothing is kept."""
+"""A small dataset, built for a day to see which classes Spark loads; nothing is kept."""
 
 from __future__ import annotations
 
@@ -109,7 +109,6 @@ def sums_by_unit(lines: DataFrame) -> DataFrame:
 
 
 def land(landing: Path) -> None:
-    """One line is a duplicate, one is rejected."""
     morning = f"{DAY}T08:00:00Z"
     rates = [{"unit": unit, "rated_on": str(DAY), "rate": "1.5", "sent_at": morning} for unit in ("AAA", "BBB")]
     lines = [

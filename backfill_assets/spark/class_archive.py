@@ -1,6 +1,6 @@
-"""Java's archive of Spark's classes (class data sharing, JEP 310 and 350), made at set-up.
+"""Java's archive of Spark's classes (class data sharing, JEP 310 and 350).
 
-It fits one Java and class path, down to size and date of each JAR; others start without it.
+It fits one Java and class path, by size and date of JARs; others start without it.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ def empty_folder(settings: Settings) -> Path:
 
 
 def start_folder(settings: Settings) -> Path:
-    """A folder for ``SPARK_CONF_DIR``, which Spark puts on the class path. A profile with other files (Hadoop's, say)
-    needs its own there, and starts without an archive.
+    """For ``SPARK_CONF_DIR``, in the class path. A profile with other files (Hadoop's, say) needs its own, and starts
+    without an archive.
     """
     return empty_folder(settings) if _handed_over(settings) else _profile(settings)
 
 
 def start_options(settings: Settings, options: Mapping[str, str], jars: Sequence[Path]) -> dict[str, str]:
-    """What Spark reads from files otherwise. ``jars`` go in front: Java archives nothing added later."""
+    """What Spark otherwise reads from files. ``jars`` go in front: Java archives nothing added later."""
     if not _handed_over(settings):
         return dict(options)
     archive, profile = archive_file(settings), _profile(settings)

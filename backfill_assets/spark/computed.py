@@ -1,5 +1,3 @@
-"""A version's tables from rows that Spark has, lazily."""
-
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -28,7 +26,7 @@ class _Asked(NamedTuple):
 
 
 def computed(version: Version, inputs: Mapping[str, DataFrame]) -> Mapping[str, DataFrame]:
-    """For rows that are only looked at; builds write in workers. A day's rows are in one partition."""
+    """Only to look at: builds write in workers. A day's rows are in one partition."""
     transform = version.transform
     if not isinstance(transform, Refinement):
         return transform(inputs)

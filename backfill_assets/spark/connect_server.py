@@ -1,4 +1,4 @@
-"""A Spark Connect server of this machine alone: one warm JVM for all runs."""
+"""A Spark Connect server of this machine: one warm JVM for all runs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ exec 3<&0 </dev/null
 exec 3<&-
 exec "$@"
 """
-"""For ``sh -c`` with a signal (``TERM``) and a command: the command gets the signal when its starter has ended."""
+"""For ``sh -c`` with a signal (``TERM``) and a command, which gets the signal when its starter has ended."""
 
 
 CONNECT_PLUGIN = "org.apache.spark.sql.connect.SparkConnectPlugin"
@@ -73,7 +73,7 @@ def start_connect_server(
     profile: str = "connect",
     outlives_starter: bool = False,
 ) -> ConnectServer:
-    """Start a server and wait until it answers; it ends with this process, unless ``outlives_starter``. Output goes to
+    """Returns once it answers; it ends with this process, unless ``outlives_starter``. Output goes to
     ``<home>/spark-connect.log``. Raises ``LakehouseUnusable``.
     """
     require_java()
@@ -118,7 +118,7 @@ def free_port() -> int:
 def start_daemon(
     command: Sequence[str], settings: Settings, log: Path, variables: Mapping[str, str] | None = None
 ) -> subprocess.Popen[bytes]:
-    """Leaves out variables of another Spark; :data:`ENDED_WITH_ITS_STARTER` gets a pipe."""
+    """Without variables of another Spark; :data:`ENDED_WITH_ITS_STARTER` gets a pipe."""
     elsewhere = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "MASTER")
     environment = {name: value for name, value in os.environ.items() if name not in elsewhere}
     profile = {"SPARK_CONF_DIR": str(settings.spark_conf / settings.spark_profile), "PYSPARK_PYTHON": sys.executable}
@@ -186,7 +186,7 @@ def _listens(server: ConnectServer) -> bool:
 
 
 def answers(port: int) -> bool:
-    """A socket that got this very port connects to itself: no server answers."""
+    """False if a socket got this very port, and connects to itself."""
     with closing(socket.socket()) as probe:
         probe.settimeout(1)
         return probe.connect_ex((LOOPBACK, port)) == 0 and probe.getsockname() != (LOOPBACK, port)

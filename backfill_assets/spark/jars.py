@@ -1,4 +1,4 @@
-"""Spark's JARs for Delta and Kafka: fetched at set-up and checked against a committed lock."""
+"""Spark's JARs for Delta and Kafka, fetched at set-up and checked against a lock."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _locks(settings: Settings) -> dict[str, tuple[LockedJar, ...]]:
 
 
 def locked_jars(settings: Settings) -> list[Path]:
-    """Each one checked. Raises ``LakehouseUnusable``."""
+    """Checks each. Raises ``LakehouseUnusable``."""
     lock = [jar for jars in _locks(settings).values() for jar in jars]
     wrong = [jar.file_name for jar in lock if not jar.stands_in(settings.jars)]
     if wrong:
@@ -86,7 +86,7 @@ def fetch_jars(settings: Settings) -> list[LockedJar]:
 
 
 def fetch_lock(lock: Path, folder: Path, left_out: str = "") -> list[LockedJar]:
-    """Uses Spark's resolver; ``left_out`` has patterns ``group:artifact``."""
+    """By Spark's resolver; ``left_out``: patterns ``group:artifact``."""
     wanted = [jar for jar in read_lock(lock) if not jar.stands_in(folder)]
     if wanted:
         require_java()

@@ -1,5 +1,3 @@
-"""Which Java Spark would start, and whether it works."""
-
 from __future__ import annotations
 
 import os
@@ -20,7 +18,7 @@ _HINT = (
 
 
 def java_command() -> Path | None:
-    """Chooses as Spark's scripts do: ``JAVA_HOME``, else the first on ``PATH``."""
+    """Like Spark's scripts: ``JAVA_HOME``, else ``PATH``."""
     if home := os.environ.get("JAVA_HOME"):
         return Path(home) / "bin" / "java"
     path = shutil.which("java")
@@ -28,7 +26,7 @@ def java_command() -> Path | None:
 
 
 def without_incubator() -> dict[str, str]:
-    """With this environment, Spark's scripts start that Java without its incubator module, which prints a warning."""
+    """Spark's scripts then start Java without its incubator module, which prints a warning."""
     java = java_command()
     return {"JAVA_HOME": str(_LAUNCHER), "BACKFILL_JAVA": str(java)} if java else {}
 
@@ -49,7 +47,7 @@ def java_version(java: Path) -> int | None:
 
 
 def require_java() -> int:
-    """Raises ``LakehouseUnusable`` unless Spark would start Java 17 or 21."""
+    """Raises ``LakehouseUnusable`` unless it is Java 17 or 21."""
     java = java_command()
     version = java_version(java) if java else None
     if java is None or version is None:

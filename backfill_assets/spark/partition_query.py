@@ -1,5 +1,3 @@
-"""Declared queries over partitions of Spark's rows, in workers."""
-
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
 
 ROWS = "partition_rows"
 ROWS_FOR_SPARK = 16_384
-"""The JVM holds a whole batch."""
+"""The JVM holds whole batches."""
 _FOUND = "found"
 
 
@@ -37,9 +35,7 @@ def _as_it_is(_: DuckDBPyConnection) -> None:
 
 @dataclass(frozen=True)
 class PartitionQuery:
-    """DuckDB's SQL over a partition's rows, without secrets. :data:`ROWS` is a stream, named once: what is used twice
-    is ``MATERIALIZED``.
-    """
+    """DuckDB's SQL, without secrets. :data:`ROWS` is a stream, named once: what is used twice is ``MATERIALIZED``."""
 
     asked: str
     given: pa.Schema
@@ -48,7 +44,7 @@ class PartitionQuery:
     """Runs in the worker before the query. Picklable."""
 
     def __call__(self, given: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Everything is computed before the first row is returned."""
+        """Computes all before the first row is returned."""
         first = next(given, None)
         if first is None:
             return
@@ -72,7 +68,7 @@ def in_columns(batch: pa.RecordBatch, columns: pa.Schema) -> list[pa.RecordBatch
 def by_query(rows: DataFrame, query: PartitionQuery, schema: StructType) -> DataFrame:
     """Lazy. A query that compares rows needs them in one partition: ``rows.repartition("day")``.
 
-    Raises :class:`LakehouseUnusable` if the workers lack this package; for errors as rows are taken, see
+    Raises :class:`LakehouseUnusable` if workers lack this package; later errors are those of
     :func:`~backfill_assets.spark.workers.errors_of_workers`.
     """
     require_workers(rows.sparkSession)
@@ -80,7 +76,7 @@ def by_query(rows: DataFrame, query: PartitionQuery, schema: StructType) -> Data
 
 
 def write_by_query(rows: DataFrame, query: PartitionQuery, into: DayFolders) -> list[AddedFile]:
-    """A file a day and partition, in one Spark job. No log names the files yet."""
+    """A file a day and partition, in one job; no log names them yet."""
     written = of_partitions(rows.select(*query.given.names), _DayWriter(query, into))
     return [file for files in written for file in files]
 

@@ -1,4 +1,4 @@
-"""A home's Spark server that outlives its command, and its cluster; noted in a file."""
+"""A home's Spark server, and its cluster, that outlive their command; noted in a file."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class SparkProcess:
 
 @dataclass(frozen=True)
 class SparkService:
-    """``processes`` in the order of stopping."""
+    """``processes`` are in the order of stopping."""
 
     url: str
     profile: str
@@ -78,8 +78,8 @@ def running_service(settings: Settings) -> SparkService | None:
 
 
 def start_service(settings: Settings, port: int | None, profile: str) -> SparkService:
-    """Waits until the server, on the loopback interface, has run a job; ``standalone`` also has a master and two
-    workers. Raises ``LakehouseUnusable`` if one runs.
+    """Waits until the server, on the loopback interface, has run a job; ``standalone`` adds a master and two workers.
+    Raises ``LakehouseUnusable`` if one runs.
     """
     if running := running_service(settings):
         hint = f"Use it: export SPARK_REMOTE={running.url}. To start another: backfill spark stop"
@@ -115,7 +115,7 @@ def _start(settings: Settings, port: int | None, profile: str, cluster: Standalo
 
 
 def stop_service(settings: Settings) -> SparkService | None:
-    """Waits until the port is free. Returns None if nothing ran."""
+    """Waits for a free port. None if nothing ran."""
     noted = _read_record(settings)
     stopped = [_end(process) for process in noted.processes] if noted else []
     if noted and any(stopped):
@@ -126,7 +126,7 @@ def stop_service(settings: Settings) -> SparkService | None:
 
 
 def reachable(service: SparkService) -> bool:
-    """A process that is alive may hang."""
+    """Processes may hang."""
     return answers(service.port)
 
 
@@ -154,7 +154,7 @@ def _read_record(settings: Settings) -> SparkService | None:
 
 
 def command_line(pid: int) -> str:
-    """Empty if the process has ended, even as a zombie."""
+    """Empty if ended, even as a zombie."""
     try:
         return " ".join(psutil.Process(pid).cmdline())
     except psutil.Error:
@@ -184,8 +184,8 @@ class StandaloneCluster:
 
 
 def start_standalone_cluster(settings: Settings, timeout_seconds: float = 120) -> StandaloneCluster:
-    """Waits until workers have registered: each half of the cores, and memory for one executor. Output goes to
-    ``<home>/spark/``. Raises ``LakehouseUnusable``.
+    """Waits for workers: each has half of the cores, and memory for one executor. Output goes to ``<home>/spark/``.
+    Raises ``LakehouseUnusable``.
     """
     require_java()
     folder = settings.home / "spark"

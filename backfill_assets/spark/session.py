@@ -1,5 +1,3 @@
-"""Spark sessions: embedded in this process, or of a Connect server."""
-
 from __future__ import annotations
 
 import os
@@ -34,7 +32,7 @@ RESTART_SECONDS = 120.0
 KEPT_BY = "BACKFILL_SPARK_KEPT_BY"
 """The command that restarts the Spark server."""
 _ANOTHER_SERVER = ("[NO_ACTIVE_SESSION]", "[INVALID_HANDLE.SESSION_")
-"""A new server at the address does not know the session."""
+"""A new server does not know the session."""
 _SERVER_GONE = ("SparkConnectGrpcException", "RetriesExceeded")
 
 
@@ -42,7 +40,7 @@ _SERVER_GONE = ("SparkConnectGrpcException", "RetriesExceeded")
 def spark_session(
     settings: Settings, app_name: str, session_id: str | None = None, options: Mapping[str, str] | None = None
 ) -> Iterator[SparkSession]:
-    """The session is closed on a Connect server; embedded Spark lives as long as its process."""
+    """Closed on a Connect server; embedded Spark lives on."""
     session = open_session(settings, app_name, session_id, options)
     try:
         yield session
@@ -54,8 +52,8 @@ def spark_session(
 def open_session(
     settings: Settings, app_name: str, session_id: str | None = None, options: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """A session with Delta, UTC and the profile's settings; ``options`` override the profile. ``session_id``, a UUID,
-    is for :func:`end_session`. Raises ``LakehouseUnusable``.
+    """With Delta, UTC and the profile's settings, which ``options`` override. ``session_id``, a UUID, is for
+    :func:`end_session`. Raises ``LakehouseUnusable``.
     """
     if settings.spark_remote:
         return _connect(settings, settings.spark_remote, session_id, options or {})
@@ -63,7 +61,7 @@ def open_session(
 
 
 def run_a_job(settings: Settings) -> None:
-    """Raises ``LakehouseUnusable`` if the Connect server cannot."""
+    """Raises ``LakehouseUnusable`` if it fails."""
     from pyspark.errors import PySparkException
 
     try:
@@ -75,7 +73,7 @@ def run_a_job(settings: Settings) -> None:
 
 @contextmanager
 def explain_lost_server(what: str) -> Iterator[None]:
-    """Raises :class:`SparkLost` if the Connect server goes away."""
+    """Raises :class:`SparkLost`."""
     from pyspark.errors import PySparkException
 
     try:
@@ -98,7 +96,7 @@ def keeper() -> str:
 
 
 def worker_python() -> str:
-    """Spark's own choice is the first ``python3`` on the path, without our packages."""
+    """Spark would take the first ``python3``, without our packages."""
     return os.environ.get("PYSPARK_PYTHON") or sys.executable
 
 
@@ -119,7 +117,7 @@ def answers_within(url: str, seconds: float) -> bool:
 
 
 def end_session(settings: Settings, session_id: str) -> None:
-    """Needed after a client died: its Connect session would go on writing."""
+    """After a client's death its Connect session would go on writing."""
     from pyspark.errors import PySparkException
 
     if not settings.spark_remote:
@@ -135,7 +133,7 @@ def end_session(settings: Settings, session_id: str) -> None:
 
 
 def driver_options(settings: Settings, options: Mapping[str, str]) -> dict[str, str]:
-    """Over the profile's settings: JARs, memory, S3, and ``options``."""
+    """Beyond the profile: JARs, memory, S3, ``options``."""
     computed = {"spark.jars": ",".join(str(jar) for jar in locked_jars(settings))}
     if "spark.driver.memory" not in profile(settings):
         computed["spark.driver.memory"] = driver_memory()
@@ -145,7 +143,7 @@ def driver_options(settings: Settings, options: Mapping[str, str]) -> dict[str, 
 
 
 def driver_memory(usable: int | None = None) -> str:
-    """A quarter of the memory, 1 to 8 GiB: two runs and Dagster fit too."""
+    """A quarter, 1 to 8 GiB."""
     return f"{min(8, max(1, (usable_memory() if usable is None else usable) // 4 // 1024**3))}g"
 
 
@@ -193,8 +191,8 @@ def _connect(settings: Settings, url: str, session_id: str | None, options: Mapp
 
 
 def require_answer(url: str) -> None:
-    """Raises ``LakehouseUnusable`` if nothing listens at ``sc://host:port``, where the client would try for minutes. A
-    server that a command restarts is waited for.
+    """Raises ``LakehouseUnusable`` if nothing listens at ``sc://host:port``, unless a command restarts the server: the
+    client would try for minutes.
     """
     if not answers_within(url, RESTART_SECONDS if keeper() else 0):
         hint = f"{how_to_start()}, or unset SPARK_REMOTE: then Spark runs inside the process."
@@ -202,7 +200,7 @@ def require_answer(url: str) -> None:
 
 
 def listens(url: str, patience_seconds: float = 5) -> bool:
-    """False also for an unknown host."""
+    """False for an unknown host."""
     address = urlsplit(url)
     with closing(socket.socket()) as probe:
         probe.settimeout(patience_seconds)
@@ -270,10 +268,9 @@ class _KnownClass:
 
 
 def remember_lookups(session: SparkSession) -> None:
-    """Cache PySpark's look-ups of Java classes and methods, in a session inside this process.
+    """Cache PySpark's look-ups of Java classes and methods, within this process.
 
-    Each ``F.col`` asks the JVM what ``org.apache.spark.sql.functions`` is and has: some 5,000 calls from raw to a day's
-    revenue.
+    Each ``F.col`` asks what ``org.apache.spark.sql.functions`` has.
     """
     jvm: Any = session.sparkContext._jvm
     for name in _CLASSES:

@@ -1,5 +1,3 @@
-"""Declared queries as DuckDB's SQL, made in the driver."""
-
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
@@ -34,14 +32,13 @@ def written_schema(contract: type[Contract]) -> StructType:
 
 
 def with_hashes(rows: ir.Table, table: Table) -> ir.Table:
-    """Drops columns that were carried only to be hashed."""
     found = rows.mutate(**{each.name: each.value(rows) for each in hashes_written_of(table)})
     return found.drop(AS_HASHED) if AS_HASHED in rows.columns else found
 
 
 @contextmanager
 def made_meanwhile(*queries: Callable[[], object]) -> Iterator[None]:
-    """Their errors are raised where the query is used."""
+    """Errors are raised where the query is used."""
     with ThreadPoolExecutor(1, thread_name_prefix="queries") as beside:
         for query in queries:
             beside.submit(query)

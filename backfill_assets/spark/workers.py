@@ -1,7 +1,7 @@
 """Work in Spark's Python workers, task by task.
 
-Spark repeats failed tasks, which may leave files: what a task returns counts, once. This project's errors in workers
-are raised in the caller.
+Spark repeats failed tasks, which may leave files: what a task returns counts, once. This project's errors are raised in
+the caller.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _NEEDED = "Install this package with the versions of its lock file where Spark's
 
 
 def in_workers(spark: SparkSession, work: Callable[[Task], Answer], tasks: Sequence[Task]) -> list[Answer]:
-    """Answers in order, from one Spark job, also by Spark Connect.
+    """In order, from one Spark job, also by Spark Connect.
 
-    ``work``, tasks and answers are pickled, without secrets. This project's errors end Spark's retries. Raises
+    ``work``, tasks and answers are pickled, without secrets. This project's errors end retries. Raises
     :class:`LakehouseUnusable` if workers lack this package.
     """
     if not tasks:
@@ -55,9 +55,7 @@ def in_workers(spark: SparkSession, work: Callable[[Task], Answer], tasks: Seque
 
 
 def of_partitions(rows: DataFrame, work: Callable[[Iterator[pa.RecordBatch]], Answer]) -> list[Answer]:
-    """Answers are in any order. Pickling and errors are as for :func:`in_workers`; errors in reading ``rows`` are
-    Spark's.
-    """
+    """In any order; otherwise like :func:`in_workers`. Errors in reading ``rows`` are Spark's."""
 
     def answered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_pydict({"answer": [pickle.dumps(_given(work, batches))]}, schema=_ANSWER)
@@ -76,7 +74,7 @@ def _given(work: Callable[[Task], Answer], task: Task) -> Answer | _Refused:
 
 
 class _Refused:
-    """Pickling an exception loses its arguments."""
+    """Pickled exceptions lose their arguments."""
 
     def __init__(self, kind: type[BackfillError], message: str, hint: str | None) -> None:
         self.kind, self.message, self.hint = kind, message, hint
@@ -89,7 +87,7 @@ def _taken(given: Answer | _Refused) -> Answer:
 
 
 def carried_by_value(declared: object) -> None:
-    """Pickles the class of ``declared`` with its code, for workers without its project."""
+    """Pickles its class with code, for workers without its project."""
     from pyspark import cloudpickle
 
     project = type(declared).__module__.partition(".")[0]
@@ -105,7 +103,7 @@ Batches = Iterator[pa.RecordBatch]
 
 
 def carrying(work: Callable[[Batches], Batches]) -> Callable[[Batches], Batches]:
-    """For ``mapInArrow``; errors become such as :func:`errors_of_workers` recognises."""
+    """For ``mapInArrow``, with errors for :func:`errors_of_workers`."""
 
     def carried(batches: Batches) -> Batches:
         try:
@@ -120,7 +118,7 @@ def carrying(work: Callable[[Batches], Batches]) -> Callable[[Batches], Batches]
 
 @contextmanager
 def errors_of_workers() -> Iterator[None]:
-    """Raises errors of :func:`carrying`, which Spark wraps."""
+    """Raises those of :func:`carrying`, which Spark wraps."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -147,13 +145,13 @@ def _carried(said: str) -> BackfillError | None:
 
 
 _known: dict[object, Mapping[str, str]] = {}
-"""Keyed by what sessions share: each micro-batch has a session of its own."""
+"""By what sessions share: each micro-batch has its own."""
 
 
 def require_workers(spark: SparkSession) -> Mapping[str, str]:
     """Package versions of Spark's workers, asked once.
 
-    Raises :class:`LakehouseUnusable` unless they equal those here: rows must not depend on where they are computed.
+    Raises :class:`LakehouseUnusable` unless they equal those here: rows must not depend on the place.
     """
     shared = getattr(spark, "sparkContext", spark)  # A session of a Connect server has none.
     if shared not in _known:
@@ -189,7 +187,7 @@ def versions() -> dict[str, str]:
 
 
 def versions_of(python: str) -> Mapping[str, str]:
-    """Raises :class:`LakehouseUnusable` if a package is missing."""
+    """Raises :class:`LakehouseUnusable` if one is missing."""
     asked = f"import json, duckdb, {__name__} as workers; print(json.dumps(workers.versions()))"
     try:
         done = subprocess.run([python, "-c", asked], capture_output=True, text=True, check=True)

@@ -1,7 +1,6 @@
-"""What a schema of a query means: ``main`` is now, ``"as of MOMENT"`` a moment, any other a timeline by its name.
+"""The meaning of a query's schemas: ``main`` is now, ``"as of MOMENT"`` a moment, any other a timeline.
 
-Main is read once for a query, at the last closed entry of the log: all of its tables are of that entry, whatever is
-published meanwhile. So are those of a moment.
+Main is read once for a query: all tables are of one closed log entry, whatever is published meanwhile.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ def moment_in(schema: str) -> str | None:
 
 
 def schema_of(as_of: str, on: str) -> str:
-    """The schema of names without one. Raises :class:`InvalidRequest` if both are given."""
+    """Raises :class:`InvalidRequest` if both are given."""
     if as_of and on:
         raise InvalidRequest(
             "A table is read as of a moment, or on a timeline.",
@@ -48,7 +47,7 @@ def schema_of(as_of: str, on: str) -> str:
 
 @dataclass(frozen=True)
 class Moments:
-    """Views by schema, each found once. ``moment_meant`` and ``timeline_meant`` complete ids and names."""
+    """Views by schema, found once. ``moment_meant`` and ``timeline_meant`` complete ids and names."""
 
     storage: Storage
     moment_meant: Meant = as_typed
@@ -61,8 +60,8 @@ class Moments:
         return log, log.head()
 
     def view(self, schema: str, tables: Collection[str] = ()) -> View:
-        """Of main, only ``tables`` are looked at, and all without them. Raises :class:`InvalidRequest` for a moment
-        before the first publication, and for an unknown publication or timeline.
+        """Only ``tables`` of main are looked at, if given. Raises :class:`InvalidRequest` before the first publication,
+        and for an unknown publication or timeline.
         """
         key = schema.lower()
         if key not in self._found:
@@ -87,7 +86,7 @@ class Moments:
 
 
 def table_in(view: View, name: str) -> str | None:
-    """Names are equal in any case, as in SQL."""
+    """In any case, as in SQL."""
     return next((table for table in view.tables if table.lower() == name.lower()), None)
 
 
@@ -97,7 +96,7 @@ def no_table(view: View, name: str) -> InvalidRequest:
 
 
 def dataset_in(view: View, table: str) -> ds.Dataset:
-    """Lazy. Of a moment whose Delta log was cleaned up, the files are those that the publications brought."""
+    """Lazy. After a Delta log's clean-up it has the files that publications brought."""
     published = view.table(table)
     if published is None:
         raise no_table(view, table)
@@ -110,7 +109,7 @@ def dataset_in(view: View, table: str) -> ds.Dataset:
 
 
 def said_of(views: Mapping[str, View]) -> dict[str, str]:
-    """What each schema was, for whoever reads the rows."""
+    """What each schema was, for readers."""
     return {
         schema: f"entry {view.sequence} of the publication log" if view.name == MAIN else view.name
         for schema, view in views.items()

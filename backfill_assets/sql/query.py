@@ -1,4 +1,4 @@
-"""One ``SELECT`` on a DuckDB that sees the tables it names and nothing else: no file, no network, no other setting."""
+"""One ``SELECT`` on a DuckDB that sees only the tables it names: no file, network, or setting."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _OF_ROWS = ("ConversionException", "OutOfRangeException", "InvalidInputException
 
 @dataclass(frozen=True)
 class SqlRows:
-    """``rows`` come as they are read; ``read`` says what each schema was."""
+    """``rows`` are lazy; ``read``: what each schema was."""
 
     rows: pa.RecordBatchReader
     read: Mapping[str, str]
@@ -38,10 +38,10 @@ class SqlRows:
 
 @contextmanager
 def select(moments: Moments, query: str, *, as_of: str = "", on: str = "") -> Iterator[SqlRows]:
-    """``query`` over main now, or as of a moment, or on a timeline; other schemas of it name others.
+    """Names without schema are of main now, ``as_of`` a moment, or ``on`` a timeline.
 
-    Raises :class:`InvalidRequest` for what is no single ``SELECT`` over known tables, and :class:`LakehouseUnusable`
-    for files that are gone.
+    Raises :class:`InvalidRequest` unless it is one ``SELECT`` over known tables, :class:`LakehouseUnusable` if files
+    are gone.
     """
     default = schema_of(as_of, on)
     with database() as connection:
@@ -91,7 +91,7 @@ def _register(
 
 
 def _is_there(views: Mapping[str, View], named: Reference, default: str) -> bool:
-    """A name without a schema may be that of a common table expression."""
+    """Without a schema, it may be a common table expression."""
     view = views[named.schema or default]
     if table_in(view, named.table):
         return True
@@ -107,7 +107,6 @@ def _quoted(name: str) -> str:
 
 @contextmanager
 def _in_words(views: Mapping[str, View], default: str) -> Iterator[None]:
-    """Errors of the query, and of files that are gone."""
     import duckdb
     import pyarrow as pa
 

@@ -1,4 +1,4 @@
-"""The tables that a query names, by DuckDB's own parser: nothing is opened, bound or run for it."""
+"""The tables that a query names, by DuckDB's parser: nothing is opened, bound or run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ONE_SELECT = "backfill sql takes one SELECT, and only reads"
 
 @dataclass(frozen=True, order=True)
 class Reference:
-    """As it was typed; the schema is empty where none was."""
+    """A name as typed; a missing schema is empty."""
 
     schema: str
     table: str
@@ -29,11 +29,11 @@ class Reference:
 class QueryTables:
     tables: frozenset[Reference]
     asks_for_all: bool
-    """It reads DuckDB's lists of tables and columns."""
+    """Whether it reads DuckDB's catalog."""
 
 
 def references(connection: DuckDBPyConnection, query: str) -> QueryTables:
-    """Raises :class:`InvalidRequest` unless it is one ``SELECT``. Names of common table expressions are among them."""
+    """Raises :class:`InvalidRequest` unless it is one ``SELECT``. Includes names of common table expressions."""
     doubled = query.replace("'", "''")
     # A query with parameters imports pandas.
     (text,) = connection.execute(f"SELECT json_serialize_sql('{doubled}')").fetchall()[0]

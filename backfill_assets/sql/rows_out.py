@@ -1,4 +1,4 @@
-"""Rows of a query as CSV, Parquet, or values of Python for JSON and for people. A file is whole when it is there."""
+"""A query's rows as CSV, Parquet, or Python's values. Files appear whole."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def column_names(names: Iterable[str]) -> list[str]:
-    """A second ``id`` is ``id_1``, as DuckDB has it in a table."""
+    """A second ``id`` is ``id_1``, as in DuckDB's tables."""
     found: list[str] = []
     for name in names:
         free = (f"{name}_{number}" for number in range(1, len(found) + 2))
@@ -29,7 +29,7 @@ def column_names(names: Iterable[str]) -> list[str]:
 
 
 def rows_of(found: SqlRows, most: int | None = None) -> tuple[list[str], list[Sequence[Any]]]:
-    """Names and rows of Python's values, ``most`` and one more if there are more."""
+    """Names and rows: ``most``, and one more if there are more."""
     names, rows = column_names(found.rows.schema.names), list[Sequence[Any]]()
     for batch in found.rows:
         rows += _values(batch, names)
@@ -46,7 +46,7 @@ def _values(batch: pa.RecordBatch, names: Sequence[str]) -> Iterator[Sequence[An
 
 
 def write_csv(found: SqlRows, to: TextIO) -> None:
-    """A null is empty; lists and structures are JSON."""
+    """Nulls are empty; lists and structures, JSON."""
     names = column_names(found.rows.schema.names)
     writer = csv.writer(to, lineterminator="\n")
     writer.writerow(names)
@@ -89,7 +89,6 @@ def _write_csv_file(found: SqlRows, path: Path) -> None:
 
 
 FORMATS: dict[str, Callable[[SqlRows, Path], None]] = {".parquet": write_parquet, ".csv": _write_csv_file}
-"""By the file's ending."""
 
 
 def require_format(path: Path) -> None:
@@ -100,7 +99,7 @@ def require_format(path: Path) -> None:
 
 
 def write_file(found: SqlRows, path: Path) -> None:
-    """Replaces ``path`` when all rows are there; raises what :func:`require_format` raises."""
+    """Replaces ``path`` when whole; raises like :func:`require_format`."""
     require_format(path)
     unfinished = path.with_name(f".{path.name}.{clock.token(4)}")
     try:

@@ -1,4 +1,4 @@
-"""All tables of one publication as temporary views of Spark SQL, embedded or through Spark Connect."""
+"""One publication's tables as temporary views of Spark SQL, embedded or through Spark Connect."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def read_tables(
 ) -> dict[str, DataFrame]:
     """Make a temporary view of each of ``tables`` (none: all), and return their rows by table.
 
-    Two moments at once are two calls: what the first returned stays as of its moment. Raises
-    :class:`~backfill_assets.errors.InvalidRequest` for an unknown moment, timeline or table.
+    Of two calls, the first's rows stay at its moment. Raises :class:`~backfill_assets.errors.InvalidRequest` for an
+    unknown moment, timeline or table.
     """
     storage = Storage(lakehouse or str(Settings.from_environment().lakehouse))
     view = Moments(storage).view(schema_of(as_of, on), tables)

@@ -1,5 +1,3 @@
-"""The command ``backfill demo``."""
-
 from __future__ import annotations
 
 import signal
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
 
 NINETY_DAYS = "2017-03-01..2017-05-29"
 BUG = "v1"
-"""Takes the rate of the day before."""
+"""Takes the previous day's rate."""
 FACT = "fact_sales_transactions"
 SELECTION = f'key:"{FACT}"+'
 _LEFT_OUT_FIRST = ("superseded", "deduplicated", "quarantined", "seconds", "unchanged", "received", "deleted")
@@ -79,7 +77,7 @@ def demo(days_text: str, *, with_the_bug: bool) -> None:
 
 @contextmanager
 def background_spark(settings: Settings, phases: Phases) -> Iterator[Callable[[], Settings]]:
-    """One Connect server for all runs, started beside other work: a JVM a run would cost more than its work.
+    """One Connect server for all runs, quicker than a JVM a run.
 
     Yields a function that waits for it and returns settings with it.
     """
@@ -141,7 +139,7 @@ def is_to_build(settings: Settings, days: DayRange, version: str) -> bool:
 
 
 def _shown_by_dagster(settings: Settings, days: DayRange) -> bool:
-    """Dagster does not know days built by commands alone, until a backfill has found them unchanged."""
+    """Days built by commands are unknown to Dagster until a backfill finds them unchanged."""
     import dagster as dg
 
     from backfill_assets.cli.dev.dagster_home import dagster_home
@@ -191,7 +189,7 @@ def _say_accounts(days: DayRange, settings: Settings, step_seconds: Mapping[str,
 
 
 def what_next(days: DayRange, backfill_id: str, ui: str = "", *, with_the_bug: bool = False) -> list[str]:
-    """Links and commands, to be copied. ``ui`` is the address of a running UI."""
+    """Links and commands to copy; ``ui`` is a running UI's address."""
     pages = {
         "where to begin": asset_page("start_here"),
         **({"this backfill": backfill_page(backfill_id)} if backfill_id else {}),

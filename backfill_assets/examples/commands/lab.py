@@ -1,5 +1,3 @@
-"""The command ``backfill lab``."""
-
 from __future__ import annotations
 
 import tempfile
@@ -79,7 +77,7 @@ def _played(names: Sequence[str], spark: SparkSession, folder: Path, *, show: bo
 
 
 def _embedded(settings: Settings) -> Settings:
-    """Streaming needs a Spark in this process, and no object store."""
+    """Streaming needs Spark in this process, and no object store."""
     profile = "local" if settings.spark_remote else settings.spark_profile
     return replace(settings, spark_remote=None, spark_profile=profile, lakehouse=settings.home / "lakehouse")
 

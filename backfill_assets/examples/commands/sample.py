@@ -1,5 +1,3 @@
-"""The commands ``backfill sample``."""
-
 from __future__ import annotations
 
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""The dataset ``fx_rates``: the European Central Bank's daily reference rates, on the days it publishes any."""
+"""The European Central Bank's daily reference rates."""
 
 from __future__ import annotations
 

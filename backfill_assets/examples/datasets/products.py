@@ -1,4 +1,4 @@
-"""The dataset ``products``: the catalogue, whole at least once a month, and its changes on any day."""
+"""The catalogue, whole at least once a month, and its changes on any day."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from backfill_assets.model.contract import Contract, Field
 from backfill_assets.model.landed_dataset import LandedDataset
 
 LONGEST_CATALOGUE_GAP_DAYS = 35
-"""No older entry is used; the whole catalogue comes at least once a month."""
+"""No older entry is used; the catalogue comes monthly."""
 
 PRODUCTS = LandedDataset(
     name="products",

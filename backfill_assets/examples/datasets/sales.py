@@ -1,4 +1,4 @@
-"""The dataset ``sales``: grocery lines in many currencies, each in euros at its day's rate, and the reports on them.
+"""Grocery lines in many currencies, each in euros at its day's rate, and reports on them.
 
 A version is never changed, so that what it computed stays reproducible: new logic is a new version. Reports sum
 ``fact_sales_transactions``: nothing is rounded twice.
@@ -32,7 +32,7 @@ from backfill_assets.model.rules import (
 )
 
 MOST_MONEY = 100_000_000
-"""More on one line of a receipt, in any currency, is a mistake."""
+"""More on one line, in any currency, is a mistake."""
 Money = Annotated[T.DecimalType, 18, 2]
 
 SALES = LandedDataset(
@@ -78,7 +78,7 @@ class SalesLine(Contract):
 # -------------------------------------------------------------------- in euros
 
 LONGEST_GAP_DAYS = 7
-"""No older rate is used; the longest gap between publications (Easter, Christmas) is five days."""
+"""No older rate is used; the longest gap (Easter, Christmas) is five days."""
 FACT = "fact_sales_transactions"
 
 
@@ -177,9 +177,9 @@ def half_up_quotient(amount: Column, rate: Column) -> Column:
 # --------------------------------------------------------------------- reports
 
 UNKNOWN = "UNKNOWN"
-"""The department of products that the catalogue does not have."""
+"""Department of products not in the catalogue."""
 _UNKNOWN_BASELINE = Decimal("0.0033")
-"""The catalogue lacks products of 4,836 of the 1,469,307 real lines of 2017; 0.8 % on the worst day."""
+"""The catalogue lacks products of 4,836 of 1,469,307 real lines of 2017; 0.8 % on the worst day."""
 
 # What every report has of the lines that it is about.
 Euros = Annotated[T.DecimalType, 18, 4]

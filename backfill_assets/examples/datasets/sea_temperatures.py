@@ -1,4 +1,4 @@
-"""The dataset ``sea_temperatures``: readings of the sea surface by sensors at a buoy, every half hour."""
+"""Readings of the sea surface by sensors at a buoy, every half hour."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Accounts for all received rows, by table, from metrics recorded with each day. Pure."""
+"""Accounts for all received rows by recorded metrics. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WAYS = ("quarantined", "deduplicated", "superseded", "deleted")
 
 @dataclass(frozen=True)
 class AccountedTable:
-    """A count is None where the table cannot know it, as a report."""
+    """Unknown counts are None, as of a report."""
 
     table: str
     days: int
@@ -27,12 +27,12 @@ class AccountedTable:
     deduplicated: int | None
     superseded: int | None
     reconciled: int
-    """Days on which every received row is accounted for."""
+    """Days that account for every received row."""
     deleted: int | None = None
 
 
 def account(steps: Sequence[Step], days: Sequence[date], states: Mapping[TableDay, DayState]) -> list[AccountedTable]:
-    """Quarantine tables are a column of the table beside them; weekly and monthly tables count periods."""
+    """Quarantine is a column of the table beside it; weekly and monthly tables count periods."""
     accounts = []
     for step in steps:
         rejects = next((table.name for table in step.tables if table.layer == "quarantine"), None)
@@ -84,7 +84,7 @@ def _account(
 
 
 def _day(content: DayContent, rejected: DayContent | None) -> _Day:
-    """Compared with raw as it was when the day was built."""
+    """Compared with raw as of the day's build."""
     received = _from(content, "raw_", "received", "content_hash_sum")
     superseded = _own_part(content, "superseded")
     others = (
@@ -101,7 +101,7 @@ def _day(content: DayContent, rejected: DayContent | None) -> _Day:
 
 
 def _published_part(content: DayContent, superseded: _Part | None) -> _Part:
-    """Without raw's markers and bronze's rows that a newer version on another day supersedes."""
+    """Without markers, and rows that a newer version on another day supersedes."""
     own = content.metrics
     rows = int(own["received"] or 0) if "received" in own else content.rows - (superseded.rows if superseded else 0)
     hashes = _number(own.get("recomputed_hash_sum"))

@@ -1,5 +1,5 @@
-"""The demo's backfill, launched and followed here. A running ``make dev``'s daemon carries it out, since an instance
-has one; else one that ends with the demo.
+"""The demo's backfill, launched and followed here. The daemon of a running ``make dev`` carries it out, else one that
+ends with the demo.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _LAST_LINES = 15
 _POLL_SECONDS = 1.0
 _NEWEST_RECORDS = 20
 _GRACE_SECONDS = 30.0
-"""A stopping run records it first, and the daemon waits."""
+"""A stopping run records it, and the daemon waits."""
 _QUIET = {"loggers": {"console": {"config": {"log_level": "ERROR"}}}}
 _DAEMON = (sys.executable, "-m", "backfill_assets.defs.dagster_internals", "daemon", "run", "-w", "workspace.yaml")
 
@@ -61,7 +61,7 @@ def launch_demo(
     location: str = "backfill_assets.definitions",
     version: str = "",
 ) -> DemoBackfill:
-    """``location`` is the module with the assets; ``version`` is for the steps that have it."""
+    """``location`` is the module with assets; ``version`` counts for steps that have it."""
     dev = running_dev(settings)
     if dev is not None:
         _require_same_places(settings, dev)
@@ -81,7 +81,7 @@ def launch_demo(
 
 
 def _require_same_places(settings: Settings, dev: RunningDev) -> None:
-    """Runs of ``make dev`` use the places that it was started with."""
+    """Runs of ``make dev`` keep its places."""
     places = {
         "the lakehouse": (dev.lakehouse, str(settings.lakehouse)),
         "the landing zone": (dev.landing, str(settings.landing)),
@@ -98,7 +98,7 @@ def _require_same_places(settings: Settings, dev: RunningDev) -> None:
 
 @dataclass(frozen=True)
 class DemoBackfill:
-    """The daemon is started after the launch: its first check for backfills comes soonest."""
+    """The daemon starts after the launch: its first check for backfills comes soonest."""
 
     settings: Settings
     instance: dg.DagsterInstance
@@ -142,7 +142,7 @@ class DemoBackfill:
 
     @contextmanager
     def _running_daemon(self) -> Iterator[Callable[[], bool]]:
-        """The demo's own daemon leads a session: nothing it starts outlives it."""
+        """The daemon leads a session: nothing it starts outlives it."""
         if self.dev is not None:
             say(f"  The daemon of `make dev` carries it out: {self.dev.ui}{backfill_page(self.backfill_id)}")
             yield self._dev_lives
@@ -213,9 +213,7 @@ def progress(instance: dg.DagsterInstance, backfill_id: str) -> BackfillProgress
 
 
 def cancel_backfill(instance: dg.DagsterInstance, backfill_id: str, *, daemon_lives: bool = False) -> None:
-    """A living daemon stops its runs itself. Otherwise they are dead, and are recorded as canceled: no other daemon
-    resumes them.
-    """
+    """A living daemon stops its runs. Otherwise they are dead, and recorded as canceled: no daemon resumes them."""
     backfill = _existing_backfill(instance, backfill_id)
     ended = backfill._replace(status=BulkActionStatus.CANCELING)
     if not daemon_lives:
@@ -258,7 +256,7 @@ def _newest_message(instance: dg.DagsterInstance, run_id: str) -> str:
 
 
 def _variables(settings: Settings) -> dict[str, str]:
-    """Absolute paths: the daemon works in the repository."""
+    """Absolute: the daemon works in the repository."""
     paths = {
         "BACKFILL_HOME": settings.home,
         "BACKFILL_LAKEHOUSE": settings.lakehouse,

@@ -1,5 +1,3 @@
-"""Progress of ``backfill demo``, a line for each change."""
-
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,7 +13,7 @@ _STATES = {"SUCCESS": _DONE, "FAILURE": _FAILED, "SKIPPED": "not run", "": _WAIT
 
 @dataclass(frozen=True)
 class BackfillProgress:
-    """``steps``: status by name, in the newest run that reached it."""
+    """``steps``: status in the newest run that reached it."""
 
     backfill_id: str
     status: str
@@ -43,7 +41,7 @@ class Phases:
 
 @contextmanager
 def shown(steps: Sequence[str]) -> Iterator[Show]:
-    """Shows each line once; on a terminal also what the demo waits for."""
+    """Each line once; on a terminal also what is waited for."""
     began, said = clock.seconds(), set[str]()
     with console().status("") as status:
 
@@ -59,7 +57,7 @@ def shown(steps: Sequence[str]) -> Iterator[Show]:
 
 
 def step_rows(now: BackfillProgress, steps: Sequence[str]) -> list[tuple[str, str, str, str]]:
-    """Step, state, seconds and note, in order of beginning."""
+    """Step, state, seconds and note, by beginning."""
     about, _, note = now.message.partition(": ")
     rows = []
     for step in dict.fromkeys((*now.steps, *steps)):

@@ -1,4 +1,4 @@
-"""Counts of a hazard's run, and sentences about them. Pure."""
+"""A hazard's counts, and sentences about them. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Key = tuple[date, str]
 
 @dataclass(frozen=True)
 class TableCount:
-    """``missing`` events; ``doubled`` rows, beyond an event's first."""
+    """``missing`` events; ``doubled``: rows beyond an event's first."""
 
     table: str
     rows: int
@@ -68,7 +68,7 @@ class WayCounts:
 
 @dataclass(frozen=True)
 class HazardText:
-    """What a page says besides counts; ``texts.toml`` explains the fields."""
+    """A page's words; ``texts.toml`` explains the fields."""
 
     name: str
     title: str

@@ -1,6 +1,6 @@
 """The five hazards: what lands when, and each way to deal with it.
 
-``texts.toml`` says what happens and why. All ways play the same events in order.
+``texts.toml`` says what happens and why. All ways play equal events in order.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SUNDAY = date(2017, 3, 5)
 
 
 class PowerGone(Exception):
-    """Ends an attempt like its process: what is on disk stays."""
+    """Ends an attempt like its process."""
 
 
 def apart(lines: Sequence[str], every: int) -> tuple[list[str], list[str]]:
@@ -143,12 +143,12 @@ def _append_new(lake: PlainLake, done: set[str], *, dies: bool = False) -> None:
 
 
 def repeat_streaming(lake: PlainLake) -> None:
-    """The stream appends in ``foreachBatch``, and dies before Spark records the batch."""
+    """Appends in ``foreachBatch``, and dies before Spark records the batch."""
     _killed(lake, lambda rows, batch: lake.append(rows))
 
 
 def repeat_merging(lake: PlainLake) -> None:
-    """The stream merges, dies at the same moment, and loses its checkpoint too."""
+    """Merges, dies at that moment, and loses its checkpoint too."""
     _killed(lake, lake.merge_batch)
     lake.lose_checkpoint()
     lake.stream_merging()
@@ -172,7 +172,7 @@ def _killed(lake: PlainLake, write: Write) -> None:
 
 
 def repeat_without_checkpoint(lake: PlainLake) -> None:
-    """Delta's own sink writes each batch once by the checkpoint, which is lost."""
+    """Delta's own sink writes once by checkpoint, which is lost."""
     for name in _PARTS:
         lake.land(name)
         lake.stream()
@@ -182,7 +182,7 @@ def repeat_without_checkpoint(lake: PlainLake) -> None:
 
 
 def repeat_publishing(lake: SafeLake) -> str:
-    """The last file's publication dies with rows in the table, the one before with the table untouched."""
+    """The last publication dies with rows in the table, the one before with the table untouched."""
     deaths = {_PARTS[1]: CrashPoint.PREPARED, _PARTS[2]: CrashPoint.TABLE_COMMITTED}
     for name in _PARTS:
         lake.land(name)
@@ -227,7 +227,7 @@ _MOST_IN_A_TASK = "spark.sql.files.maxPartitionBytes"
 
 
 def with_a_bad_line(lines: Lines) -> Files:
-    """In one of the smallest days: Spark reads large files first."""
+    """In a small day: Spark reads large files first."""
     day = sorted(lines, key=lambda each: sum(map(len, lines[each])))[len(lines) // 10]
     *others, last = lines[day]
     bad = json.dumps(json.loads(last) | {"quantity": "many"}, separators=(",", ":"))
@@ -245,7 +245,7 @@ def one_big_job(lake: PlainLake) -> str:
 
 @contextmanager
 def _a_task_for_each_file(spark: SparkSession) -> Iterator[None]:
-    """Files of usual size have a task each; Spark would put small ones together."""
+    """Like files of usual size; Spark would put small ones together."""
     before = spark.conf.get(_MOST_IN_A_TASK) or ""
     spark.conf.set(_MOST_IN_A_TASK, "1")
     try:
@@ -356,7 +356,7 @@ def boundary_merging(lake: PlainLake) -> None:
 
 
 def _load_then_stream(lake: PlainLake, load: Callable[[DataFrame], None], stream: Callable[[], None]) -> None:
-    """The load plans its read before more lands, and writes after it."""
+    """The load plans its read before more lands."""
     lake.land("history")
     history = lake.source()
     lake.land("meanwhile")
@@ -397,7 +397,7 @@ BOUNDARY = Arrangement(
 # --------------------------------------------------------------------------- undo
 
 WRONG = "v1"
-"""The version of the facts that converts at the rate of the day before."""
+"""Converts at the previous day's rate."""
 _DONE = {UndoAction.PUT_BACK: "put back", UndoAction.RESTATE: "staged again with the rows since"}
 
 

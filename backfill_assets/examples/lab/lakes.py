@@ -1,4 +1,4 @@
-"""What hazards are played on: a plain Delta table or a lakehouse, beside a landing folder."""
+"""A plain Delta table or a lakehouse, beside a landing folder, to play hazards on."""
 
 from __future__ import annotations
 
@@ -51,7 +51,6 @@ PLAIN = "sales"
 RAW, BRONZE, QUARANTINE, FACT = "raw_sales", "bronze_sales", "quarantine_sales", "fact_sales_transactions"
 KEY = ("day", "basket_id", "product_id")
 STAGED, OVERTAKEN = "days staged", "another run took in the same files"
-"""Words of progress messages: days are staged; files were read before."""
 Files = Mapping[date, Mapping[str, Sequence[str]]]
 
 _LINE = ", ".join(f"{name} string" for name in FIELDS)
@@ -141,14 +140,14 @@ class PlainLake(ScratchLake):
         self.stream_by_batch(self.merge_batch)
 
     def merge_batch(self, rows: DataFrame, batch: int) -> None:
-        """Once by the checkpoint's batch number; a new checkpoint counts from 0 again."""
+        """Once by batch number, which a new checkpoint counts from 0 again."""
         stream = json.loads((self.checkpoint / "metadata").read_text())["id"]
         rows.sparkSession.conf.set("spark.databricks.delta.write.txnAppId", stream)
         rows.sparkSession.conf.set("spark.databricks.delta.write.txnVersion", str(batch))
         self.merge(rows)
 
     def merge(self, rows: DataFrame) -> None:
-        """Keeps the newest version of each sale, as somebody writes it who knows of retries."""
+        """Keeps each sale's newest version, like authors who know of retries."""
         rows.sparkSession.sql(
             f"CREATE TABLE IF NOT EXISTS delta.`{self.table}` ({_LINE}, day date) USING delta PARTITIONED BY (day)"
         )
@@ -213,7 +212,7 @@ def with_day(rows: DataFrame) -> DataFrame:
 
 @dataclass(frozen=True)
 class CountedZone(LandingZone):
-    """Counts each opening of a file, for its hash too."""
+    """Counts openings of files, also for hashes."""
 
     opened: list[int] = field(default_factory=list)
 
@@ -250,9 +249,7 @@ class SafeLake(ScratchLake):
         self.most_at_once = self.days_computed = self.days_thrown_away = 0
 
     def stream(self, days: Sequence[date], reached: Reached = nowhere) -> None:
-        """Unread files of ``days`` go into raw, and bronze follows. ``reached`` is called at each step of raw's
-        publication.
-        """
+        """Takes unread files of ``days`` into raw; bronze follows. ``reached`` hears each step of raw's publication."""
         before, lake = sum(self.zone.opened), self._lake(reached)
         lake.publisher.recover([RAW])
         LandingReading(lake, CATALOG.step(RAW), _RUN, self._report).take_in(self.landed(days))
@@ -267,7 +264,7 @@ class SafeLake(ScratchLake):
         when_staged: Callable[[], object] | None = None,
         force: bool = False,
     ) -> None:
-        """Builds each day by its published version; ``when_staged`` is called once, before publication."""
+        """By published versions; ``when_staged`` is called once, before publication."""
         waiting = [when_staged] if when_staged else []
 
         def hear(message: str) -> None:
@@ -298,7 +295,7 @@ class SafeLake(ScratchLake):
         return Counter(day.action for day in undone.plan.days)
 
     def count(self, table: str) -> TableCount:
-        """Reads as any Delta reader does; ``+`` joins several tables."""
+        """Like any Delta reader; ``+`` joins several tables."""
         import pyarrow as pa
         import pyarrow.dataset as ds
 

@@ -1,4 +1,4 @@
-"""A hazard as a page of the docs with its chart. Pure."""
+"""A hazard as a page with its chart. Pure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def page(hazard: Hazard) -> str:
 
 
 def chart(hazard: Hazard) -> str:
-    """All bars have one scale; names are escaped."""
+    """Bars have one scale; names are escaped."""
     drawn = [parts(way) for way in hazard.ways]
     about = {
         "title": hazard.text.title,

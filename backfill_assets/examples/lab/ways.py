@@ -1,4 +1,4 @@
-"""Ways of playing a hazard, and the workbench that plays and counts them."""
+"""Ways of playing a hazard, and the workbench that counts them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class PlainWay:
 
 @dataclass(frozen=True)
 class SafeWay:
-    """All safe ways of a hazard share a lakehouse."""
+    """A hazard's safe ways share a lakehouse."""
 
     name: str
     play: Callable[[SafeLake], str]
@@ -42,7 +42,7 @@ class Arrangement:
     files: Callable[[Mapping[date, list[str]]], Files]
     ways: tuple[PlainWay | SafeWay, ...]
     one_line_of: int = 1
-    """One real line in so many is played."""
+    """Plays one real line in so many."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Workbench:
     progress: Progress
 
     def warm_up(self, day: date) -> None:
-        """Plays once uncounted: the first way would pay for loading classes."""
+        """Uncounted: the first way would pay for loading classes."""
         self.step("Spark warms up ...")
         files, home = {day: {"first": sales_lines(DayRange.of(day))[day][:1]}}, self.folder / "warm-up"
         plain, safe = PlainLake(self.spark, home / "plain", files), SafeLake(self.spark, home / "safe", files)

@@ -1,4 +1,4 @@
-"""Named defects of synthetic sales, and what must become of their lines."""
+"""Named defects of synthetic sales, and what becomes of their lines."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Defect:
     rate: float
     deliver: Callable[[Values, SalePlace], list[SampleDelivery]]
     days_ahead: int = 0
-    """Days of the range that must follow."""
+    """Days that must follow in the range."""
     shortest_range: int = 1
 
     def days(self, of: DayRange) -> DayRange | None:
@@ -72,7 +72,7 @@ def newer_version(row: Values, place: SalePlace) -> list[SampleDelivery]:
 
 
 def tied_version(row: Values, place: SalePlace) -> list[SampleDelivery]:
-    """Equal ``updated_at``: the content decides. Amounts are equal: totals do not depend on the winner."""
+    """Equal ``updated_at``: the content decides; amounts are equal, and so are totals."""
     other = row | {"retail_disc": _double(row["retail_disc"]) if row["retail_disc"] != "0.00" else "9.99"}
     return [_publish(row, place.day), _drop(other, place.day, place.day, "deduplicated")]
 

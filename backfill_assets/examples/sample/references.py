@@ -1,4 +1,4 @@
-"""What sales are looked up in: the European Central Bank's rates since 1999, and a real or synthetic catalogue."""
+"""References of sales: the European Central Bank's rates since 1999, a real or synthetic catalogue."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.examples.sample.landing_writer import LandingWriter, line
 
 RATES_LEAD_DAYS = 10
-"""So that the first day of sales finds a rate."""
+"""The first day of sales finds a rate."""
 CATALOGUE_LEAD_DAYS = 35
-"""So far reports look back for a product's entry."""
+"""Reports look so far back for a product."""
 FIRST_PRODUCT = 25_671
 PRODUCTS = 2_000
-"""Some products of the synthetic catalogue change department every week, some are missing."""
+"""Every week some change department; some are missing."""
 DEPARTMENTS = ("GROCERY", "DRUG GM", "PRODUCE", "MEAT-PCKGD", "TRAVEL & LEISURE")
 
 _SATURDAY = 5
@@ -30,7 +30,7 @@ _MOVING = range(7, PRODUCTS, 40)
 
 
 def packaged_file(package: str, *path: str) -> Traversable:
-    """Raises :class:`InvalidRequest` if the package is not installed."""
+    """Raises :class:`InvalidRequest` for an uninstalled package."""
     try:
         return files(package).joinpath(*path)
     except ModuleNotFoundError as error:
@@ -61,7 +61,7 @@ def last_published() -> date:
 
 
 def land_rates(writer: LandingWriter, days: DayRange) -> None:
-    """Lands each day and the :data:`RATES_LEAD_DAYS` before; a weekend or holiday has a file of zero rows."""
+    """From :data:`RATES_LEAD_DAYS` before; weekends and holidays have files of zero rows."""
     first, last = min(published_rates()) + timedelta(days=RATES_LEAD_DAYS), last_published()
     if days.first < first or days.last > last:
         raise InvalidRequest(
@@ -72,7 +72,7 @@ def land_rates(writer: LandingWriter, days: DayRange) -> None:
 
 
 def rate_lines(day: date) -> list[str]:
-    """Days after the last known one repeat its rates."""
+    """After the last known day its rates repeat."""
     rates = published_rates().get(min(day, last_published()), {})
     return [_rate_line(day, currency, rate) for currency, rate in rates.items()]
 
@@ -85,10 +85,10 @@ def _rate_line(day: date, currency: str, rate: str) -> str:
 
 
 def land_products(writer: LandingWriter, days: DayRange, catalogue: Callable[[date], Sequence[str]]) -> None:
-    """Lands a file of zero rows a day, and the whole catalogue on the first day and the first of a month: overlapping
-    ranges land equal files.
+    """A file of zero rows a day, and the whole catalogue on the first day and the first of a month: overlapping ranges
+    land equal files.
 
-    Lead days get files too: a day that never came would hold back all that looks over it.
+    Lead days have files: a missing day would hold back all that looks over it.
     """
     for day in [*_between_months(writer, days), *days]:
         writer.write("products", day, [])
@@ -123,7 +123,7 @@ def _real_products() -> Sequence[str]:
 
 
 def _undated(entry: Mapping[str, str | None]) -> str:
-    """A product's JSON, open at the end for its day."""
+    """JSON, open at the end for its day."""
     return line(entry)[:-1] + ","
 
 
@@ -161,6 +161,5 @@ def _entry(number: int, day: date) -> dict[str, str | None]:
 
 
 def department_on(day: date, number: int) -> str:
-    """Moving products change department every Saturday."""
     turn = (day.toordinal() - _SATURDAY - 1) // 7 if number in _MOVING else 0
     return DEPARTMENTS[(number + turn) % len(DEPARTMENTS)]

@@ -1,5 +1,3 @@
-"""Lines of the ``sales`` source: fields, fast JSON, and generated sound rows."""
-
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -35,17 +33,16 @@ _HOUSEHOLDS = 2_469
 
 
 def lines(rows: Iterable[Row]) -> list[str]:
-    """JSON ten times as fast as ``json``, for values that need no escaping."""
     return [_TEMPLATE % row for row in rows]
 
 
 def money(cents: Iterable[int]) -> list[str]:
-    """Formats amounts that are not negative."""
+    """Amounts are not negative."""
     return [f"{amount // 100}.{amount % 100:02d}" for amount in cents]
 
 
 def sound_rows(day: date, count: int, seed: int) -> list[Row]:
-    """Each (basket, product) occurs once in all of history; days are independent."""
+    """Each (basket, product) is unique in history; days are independent."""
     rng = np.random.default_rng([seed, day.toordinal()])
     of_basket = np.arange(count) // LINES_PER_BASKET
     baskets = -(-count // LINES_PER_BASKET)

@@ -1,4 +1,4 @@
-"""Lands synthetic sales with named, counted defects: equal requests land equal bytes."""
+"""Synthetic sales with named, counted defects: equal requests land equal bytes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from backfill_assets.examples.sample.sales_line import FIELDS, Row, lines, sound
 
 @dataclass(frozen=True)
 class SyntheticSpec:
-    """``defects`` are counts over the whole range; ``None`` means each defect's rate, ``{}`` none."""
+    """``defects``: counts over the range; ``None`` means each one's rate, ``{}`` none."""
 
     days: DayRange
     rows_per_day: int
@@ -34,7 +34,7 @@ class SampleDay:
     path: str
     sound: list[Row]
     struck: dict[int, tuple[str, SampleDelivery]]
-    """Defect and delivery, by line number in the file, from 1."""
+    """By line number in the file, from 1."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Synthesis:
 
 
 def synthesize(spec: SyntheticSpec, root: Path, hear: Callable[[SampleDay], None] = lambda day: None) -> Synthesis:
-    """Lands sales with a catalogue and ECB rates. ``hear`` is called for each day, before files are in place."""
+    """With a catalogue and ECB rates. ``hear`` is called for each day, before files are in place."""
     plan = planned_defects(spec)
     waiting: defaultdict[date, list[tuple[str, SampleDelivery]]] = defaultdict(list)
     fates: Counter[SampleFate] = Counter(dict.fromkeys(FATES, 0))
@@ -66,7 +66,7 @@ def synthesize(spec: SyntheticSpec, root: Path, hear: Callable[[SampleDay], None
 
 
 def planned_defects(spec: SyntheticSpec) -> dict[date, dict[str, int]]:
-    """Defects are spread evenly. Raises :class:`InvalidRequest` if they do not fit."""
+    """Spread evenly. Raises :class:`InvalidRequest` if they do not fit."""
     plan: dict[date, dict[str, int]] = {day: {} for day in spec.days}
     for name, count in _defect_counts(spec).items():
         for day, share in _spread(name, count, spec).items():
@@ -125,7 +125,6 @@ def _land_day(
     writer: LandingWriter,
     rng: np.random.Generator,
 ) -> SampleDay:
-    """Defects are anywhere among sound lines."""
     places = np.concatenate([np.arange(len(sound)), rng.uniform(-1, len(sound), len(arrived))])
     order: list[int] = np.argsort(places, kind="stable").tolist()
     texts = lines(sound) + [delivery.text for _, delivery in arrived]

@@ -1,7 +1,7 @@
-"""A Spark session for as long as the JVM lives that runs this; the settings given beside it make it a Connect server.
+"""A Spark session for its JVM's life; the settings given beside it make it a Connect server.
 
-Spark's own main class gives each session a class loader, for a client's classes; ours bring none. Generated code is
-kept by class loader: each run would compile again what another had.
+Spark's own main class gives each session a class loader, by which generated code is kept: each run would compile it
+again.
 """
 
 from __future__ import annotations
