@@ -54,8 +54,6 @@ _NOBODY = RunInfo("")
 
 @dataclass
 class UndoAttempt:
-    """One walk over the steps, inputs first, in a place of the undo."""
-
     lake: Lake
     prepared: Prepared
     run: RunInfo = _NOBODY
@@ -183,7 +181,6 @@ class UndoPlan:
     campaign: str
     days: tuple[UndoneDay, ...]
     restores: bool = False
-    """``publication`` is itself an undo."""
     switched: tuple[SwitchedSince, ...] = ()
 
     @property
