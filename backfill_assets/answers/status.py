@@ -57,7 +57,6 @@ class FoundStatus:
     notes: Sequence[str] = ()
     timeline: NamedTimeline | None = None
     damaged: Mapping[TableDay, Sequence[str]] = field(default_factory=dict)
-    """Missing files by day, which no log shows."""
     rejected: Sequence[tuple[RejectedRows, str]] = ()
     held: Sequence[HeldEvents] = ()
     drift: Sequence[tuple[str, Drift]] = ()
@@ -69,7 +68,6 @@ class FoundStatus:
     short: Mapping[TableDay, str] = field(default_factory=dict)
     left_out: Sequence[LeftOut] = ()
     others: Mapping[str, Sequence[date] | BackfillError] = field(default_factory=dict)
-    """Days of external tables that moved, or why one is unreadable."""
 
     def by_cause(self, table: str) -> dict[Cause | None, list[date]]:
         found: dict[Cause | None, list[date]] = {cause: [] for cause in _GONE}
