@@ -65,6 +65,7 @@ class FoundStatus:
     edited: Sequence[EditedLogic] = ()
     landed: Mapping[str, LandedSource] = field(default_factory=dict)
     undone: Mapping[TableDay, Undo] = field(default_factory=dict)
+    """Rolled-back days that are not made of the current inputs."""
     short: Mapping[TableDay, str] = field(default_factory=dict)
     left_out: Sequence[LeftOut] = ()
     others: Mapping[str, Sequence[date] | BackfillError] = field(default_factory=dict)

@@ -342,7 +342,7 @@ BACKFILLS_EVERY_SECONDS = 2
 _INTERVAL = "DEFAULT_DAEMON_INTERVAL_SECONDS"
 _NAME = "backfill_assets.defs.dagster_internals"
 _IMPORTED = ("dagster._grpc.impl", "backfill_assets.defs.location")
-"""All but the definitions: no table may be open when a process is forked."""
+"""Without the definitions: no table may be open when a process is forked."""
 _CONTEXT, _COMMAND = "multiprocessing", "get_python_environment_entry_point"
 
 

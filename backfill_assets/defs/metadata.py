@@ -201,6 +201,7 @@ def plain_failure(error: BackfillError, metadata: Mapping[str, Any] | None = Non
 
 
 def warnings(result: BuildResult) -> Iterator[str]:
+    """Days outside the run that got late rows; rolled-back days that were built again, or that a repair left."""
     for table, late in result.appended_elsewhere.items():
         if late:
             where = format_ranges(late)

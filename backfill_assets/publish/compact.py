@@ -57,7 +57,7 @@ def compact_small_files(
     provenance: Provenance | None = None,
     transaction: str = "",
 ) -> Published | Conflict | None:
-    """Merge small files after a stream's batch. Days published meanwhile wait for the next."""
+    """Merge small files after a stream's batch; None without such days. Days published meanwhile wait for the next."""
     main = MainTable.open(publisher.storage, table)
     many = [day for day, files in main.state().of_days(days).items() if files_to_compact(files)] if main else []
     if not many:
