@@ -61,13 +61,11 @@ class FoundDay:
     files: Sequence[AddedFile] = ()
     gone: Sequence[str] = ()
     reclaimed: bool = False
-    """Main names the missing files no more."""
     written_since: Mapping[str, int] = field(default_factory=dict)
     """A foreign write in Delta's log; the rest is the publication's."""
     sample: pa.Grid | None = None
     period: date | None = None
     has: tuple[date, ...] = ()
-    """First and last day of the table, if it lacks this day."""
     notes: Sequence[str] = ()
 
     @property

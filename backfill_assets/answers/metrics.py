@@ -63,8 +63,6 @@ class ClosedCount:
 
 @dataclass(frozen=True)
 class ReadForMetrics:
-    """What the figures are made of."""
-
     closed: Mapping[tuple[str, str], int] = field(default_factory=dict)
     last_closed: datetime | None = None
     under_way: int = 0
@@ -75,7 +73,6 @@ class ReadForMetrics:
     sensors: Sequence[SensorTicks] = ()
     open: Sequence[Incident] = ()
     over: Sequence[Incident] = ()
-    """Closed incidents, at least those of the rollback window."""
     campaigns: Sequence[Spent] = ()
     price: Decimal | None = None
 

@@ -53,7 +53,6 @@ class StepRan:
 
     @property
     def built(self) -> Mapping[str, Sequence[date]]:
-        """Days by table, also those outside the run that got late rows."""
         found = {table: list(days) for table, days in self.result.appended_elsewhere.items()}
         for day in self.result.days:
             if not day.reused:
@@ -119,7 +118,6 @@ def _notes(plan: RunPlan) -> Iterator[Line]:
 
 
 def ran_answer(ran: Sequence[StepRan], stale: Mapping[str, Sequence[date]]) -> Answer:
-    """``stale``: days that read what was published."""
     counts = ("periods", "published", "unchanged", "rows", "deduplicated", "seconds")
     columns = ("table", "version", *counts, "publication", "appended elsewhere", "verified")
     rows = [

@@ -60,7 +60,6 @@ class FoundStatus:
     notes: Sequence[str] = ()
     timeline: NamedTimeline | None = None
     damaged: Mapping[TableDay, Sequence[str]] = field(default_factory=dict)
-    """Missing files by day, which no log shows."""
     rejected: Sequence[tuple[RejectedRows, str]] = ()
     held: Sequence[HeldEvents] = ()
     drift: Sequence[tuple[str, Drift]] = ()
@@ -69,13 +68,13 @@ class FoundStatus:
     edited: Sequence[EditedLogic] = ()
     landed: Mapping[str, LandedSource] = field(default_factory=dict)
     undone: Mapping[TableDay, Undo] = field(default_factory=dict)
+    """Rolled-back days that are not made of the current inputs."""
     books: Books = NOTHING_CLOSED
     waits: Mapping[TableDay, int] = field(default_factory=dict)
     """Rows of raw that wait for closed days."""
     short: Mapping[TableDay, str] = field(default_factory=dict)
     left_out: Sequence[LeftOut] = ()
     others: Mapping[str, Sequence[date] | BackfillError] = field(default_factory=dict)
-    """Days of external tables that moved, or why one is unreadable."""
 
     def by_cause(self, table: str) -> dict[Cause | None, list[date]]:
         found: dict[Cause | None, list[date]] = {cause: [] for cause in _GONE}

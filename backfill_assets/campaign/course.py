@@ -72,7 +72,6 @@ class CampaignState:
     """Who started it or resumed it last; the options are theirs."""
     approved: Approval | None = None
     given: tuple[Approval, ...] = ()
-    """Different people's approvals of one difference."""
     withdrawn: JournalEntry | None = None
     rolled_back: JournalEntry | None = None
     as_published: CampaignState | None = None
@@ -155,7 +154,6 @@ def _after(now: CampaignState, entry: JournalEntry) -> CampaignState:
 
 
 def _restore(now: CampaignState) -> CampaignState:
-    """The campaign is live again, even if it was given up or staged again meanwhile."""
     live = now.as_published or now
     return replace(live, stopped=None, rolled_back=None, resumes=now.resumes, approvals=now.approvals)
 

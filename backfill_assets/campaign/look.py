@@ -181,7 +181,6 @@ def held_back_days(held: Iterable[HeldBack]) -> dict[str, Ranges]:
 def _of_step(
     step: PlannedStep, verdicts: Mapping[TableDay, GateVerdict], now: CampaignState, entries: Sequence[JournalEntry]
 ) -> Iterator[CampaignDays]:
-    """A day that a gate of one table holds back is held back in all tables of the step."""
     published = is_published(now)
     judged = [(key, verdict.passed) for key, verdict in verdicts.items() if key.table in step.tables]
     brought = now.cut_over.days if published else {}
@@ -204,7 +203,6 @@ def _is_over(now: CampaignState) -> bool:
 
 
 def _last_held_back(entries: Sequence[JournalEntry]) -> RangesByTable:
-    """Since the last start."""
     for entry in reversed(entries):
         if entry.kind in ("started", "resumed"):
             break

@@ -175,7 +175,6 @@ class _Decided:
         return undoing(self.prepared, request)
 
     def _change(self, change: TableChange, id: str) -> TableChange:
-        """Source positions go back too."""
         return TableChange(
             table=change.table,
             table_schema=main_schema(self.publisher, change.table),
@@ -204,7 +203,6 @@ class _Decided:
 
 
 def _decide(publisher: Publisher, prepared: Prepared, steps: Sequence[Step]) -> _Decided:
-    """Raises :class:`PublicationRefused` for a before-image made of other inputs than main has."""
     undone = prepared.publication
     tables = sorted({*undone.writes, *(name for step in steps for name in step.table_names)})
     view = observe_each(publisher.storage, tables, log=publisher.log)

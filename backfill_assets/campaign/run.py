@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
 @dataclass
 class StepTimer:
-    """Times the step under way, apart from the start of Spark."""
-
     _begun: tuple[float, float] | None = field(init=False, default=None)
     _spark: float = field(init=False, default=0.0)
 

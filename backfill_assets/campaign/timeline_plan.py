@@ -80,7 +80,6 @@ def _refuse_without_inputs(
     table: str,
     same_logic: Days,
 ) -> None:
-    """Computed from main's inputs, such a table would not differ."""
     (step,) = steps_of(steps, [table])
     above = set(expand_tables(steps, [table], upstream=True)) - {*step.table_names}
     firsts, by_inputs = _first_tables(steps, differ), set(differ[table]) <= set(same_logic.get(table, ()))

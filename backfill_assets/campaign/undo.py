@@ -56,8 +56,6 @@ _MOVES = (UndoAction.PUT_BACK, UndoAction.RESTATE, UndoAction.WITHDRAW)
 
 @dataclass
 class UndoAttempt:
-    """One walk over the steps, inputs first, in a place of the undo."""
-
     lake: Lake
     prepared: Prepared
     run: RunInfo = _NOBODY
@@ -194,7 +192,6 @@ class UndoPlan:
     campaign: str
     days: tuple[UndoneDay, ...]
     restores: bool = False
-    """``publication`` is itself an undo."""
     switched: tuple[SwitchedSince, ...] = ()
 
     @property

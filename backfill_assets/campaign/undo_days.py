@@ -25,14 +25,12 @@ AS_BEFORE = "it is as it was before already"
 
 class UndoAction(enum.StrEnum):
     PUT_BACK = "put back"
-    """Publish the before-image, without copying data."""
     RESTATE = "stage again"
     """Compute it by its former version from today's inputs."""
     WITHDRAW = "withdraw"
     """It was not published before, or its inputs are gone."""
     STANDS = "stands"
     LEFT_STALE = "left stale"
-    """It reads a changing day and cannot be restated."""
     REFUSED = "refused"
 
 
@@ -127,8 +125,6 @@ def day_state(
 
 @dataclass(frozen=True)
 class InputsAfter:
-    """What a day's former version would be given after the undo."""
-
     wanted: str = ""
     """The day's input fingerprint, or empty if its inputs are unknown."""
     version: str = ""

@@ -34,7 +34,6 @@ _KEY, _DAY, _BY_FILE, _BY_LINE = "deleted key", "deleted day", "deleted by file"
 
 
 def days_with_deletions(states: Mapping[TableDay, DayState], table: Table, days: Iterable[date]) -> list[date]:
-    """Raw ``days`` that may have deletions, by ``states``, empty for an earlier moment."""
     if table.layer != "raw":
         return []
     return [day for day in days if not states or _may_have_deletions(states.get(TableDay(table.name, day)))]

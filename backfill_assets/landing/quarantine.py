@@ -195,8 +195,6 @@ _AT_ONCE, _MOST_BATCHES = 1_000, 10
 
 @dataclass(frozen=True)
 class RejectedRows:
-    """Rows in ``quarantine`` that published days of ``table`` lack."""
-
     table: str
     quarantine: str
     received: Mapping[date, int]

@@ -196,8 +196,6 @@ class WrittenRows:
 
 @dataclass
 class VersionTrial:
-    """Steps in build order, on the output of current versions."""
-
     written: WrittenRows
     find: Find
     days: Sequence[date]

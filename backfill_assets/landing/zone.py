@@ -102,7 +102,6 @@ class LandingZone:
         return {day: tuple(map(self._relative, places[day])) for day in sorted(places)}
 
     def paths(self, source: Source) -> dict[date, tuple[str, ...]]:
-        """Unread files by arrival day."""
         if self._source_folder(source) is None:
             return {}
         places = self._places(source)
@@ -274,7 +273,6 @@ class LandedDay:
     waiting: tuple[str, ...] = ()
     bytes: int = 0
     changed: tuple[str, ...] = ()
-    """Files unlike what was ingested; empty if not compared."""
     gone: tuple[str, ...] = ()
     contents: str = ""
 

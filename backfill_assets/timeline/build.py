@@ -249,7 +249,6 @@ def _days_read(steps: Sequence[Step], timeline: NamedTimeline, held: DayRecords)
 
 
 def base_at_moment(storage: Storage, timeline: NamedTimeline) -> TimelineBase:
-    """The moment of ``timeline``, without tables that lack files, unless its days read them."""
     if timeline.moment_base is None:
         raise AssertionError(f"{timeline.name} has no moment.")
     then = timeline.moment_base

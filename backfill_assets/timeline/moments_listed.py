@@ -107,7 +107,6 @@ def columns_changed(before: Columns, after: Columns) -> ColumnsChanged | None:
 
 
 def first_gates(failed: Iterable[FailedGate]) -> list[FailedGate]:
-    """The newest by table, reason and launcher, with the first bad day of all."""
     found: dict[tuple[str, str, str], FailedGate] = {}
     for each in sorted(failed, key=lambda gate: gate.at):
         key = each.table, each.why, each.by

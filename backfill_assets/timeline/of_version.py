@@ -90,7 +90,6 @@ def published_versions(lake: Lake, step: Step) -> dict[str, list[date]]:
 
 
 def _is_current(step: Step, version: str, published: Mapping[str, Sequence[date]]) -> InvalidRequest:
-    """Main may still have days of other versions: the hint is a plan."""
     others = [day for name, days in published.items() if name not in ("", version) for day in days]
     is_current = f"{version} is the current version of {step.name}: runs build main with it"
     if not others:

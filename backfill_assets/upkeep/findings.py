@@ -23,6 +23,7 @@ from backfill_assets.upkeep.trouble import RepairContext, StaleDay, digest
 PENDING = frozenset({Cause.CORRECTED, Cause.LATE, Cause.REFERENCE, Cause.INPUT, Cause.MISSING, Cause.FAILED_RUN})
 """Causes that are repaired as soon as inputs allow."""
 FOLLOWING = frozenset({Cause.UNUSUAL, Cause.DISAGREES, Cause.HELD_BACK})
+"""What a wrong day causes downstream."""
 _DECIDED = frozenset({Cause.ROLLED_BACK, Cause.CLOSED})
 SUSPECTED = frozenset({Cause.INCOMPLETE, Cause.OVERDUE, Cause.DRIFT, Cause.UNUSUAL})
 _FAMILIES: tuple[frozenset[Cause], ...] = (
@@ -80,6 +81,7 @@ class WrongDay:
 
     @property
     def silent(self) -> bool:
+        """Decided by a person, or not known to be a fault."""
         return self.accepted or self.outdated or self.growing or self.cause in _DECIDED
 
     @property

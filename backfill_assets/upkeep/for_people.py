@@ -89,7 +89,6 @@ def of_unreadable(seen: RepairContext) -> Iterator[ManualAction]:
 
 
 def by_diagnosis(wrong: Iterable[StaleDay]) -> Iterator[tuple[Diagnosis, list[StaleDay]]]:
-    """Groups of days with the same table, cause and saying, each with its earliest day's diagnosis."""
     groups: dict[tuple[str, Cause, str], list[StaleDay]] = {}
     for each in sorted(wrong, key=lambda each: each.day):
         groups.setdefault((each.table, each.cause, saying(each.diagnosis.words)), []).append(each)

@@ -239,7 +239,6 @@ def _joined(incident: Incident, root: Root, found: Sequence[WrongDay], seen: Pro
 
 
 def _explained(incident: Incident, found: Iterable[WrongDay]) -> Iterator[str]:
-    """Later rows of known words are not added: other words are another fault."""
     for each in found:
         if each.cause in SUSPECTED and each.saying not in incident.explained:
             yield from (each.content, each.saying)
@@ -400,7 +399,6 @@ def launches(incidents: Sequence[Incident]) -> Iterator[RepairAttempt]:
 
 
 def proofs_to_ask(incidents: Sequence[Incident]) -> dict[str, dict[str, tuple[date, ...]]]:
-    """Days for the watchdog to read, by attempt or incident, and table; with days downstream on which it disagreed."""
     found: dict[str, dict[str, tuple[date, ...]]] = {}
     for each in incidents:
         last = each.attempts[-1] if each.attempts and each.cause in PROVEN_BY_WATCHDOG else None

@@ -1,7 +1,4 @@
-"""What main holds of days now: rows and totals as read.
-
-Days whose files nothing doubts have published figures; DuckDB reads the others, one query a table.
-"""
+"""What main holds of days now, as read; days whose files nothing doubts have published figures."""
 
 from __future__ import annotations
 

@@ -219,7 +219,6 @@ class _Grouping:
             root.moved |= {each.day: other for each in part}
 
     def _take_over(self, root: Root) -> None:
-        """A new fault upstream goes on as the first open incident below it, with the others within."""
         below = [each for each in self._roots if each.incident and not each.findings and root in each.moved.values()]
         first = next((each for each in below if set(each.moved.values()) == {root} and each is not root), None)
         if first is not None and root.split_from is None:

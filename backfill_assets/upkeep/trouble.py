@@ -165,7 +165,6 @@ class RepairContext:
         return self.held_by_stream(key) or self.fails_again(key)
 
     def fails_again(self, key: TableDay) -> HeldByGates | None:
-        """The gate that a repair would fail again, with equal inputs and logic."""
         step = self.step_of[key.table]
         keys = (TableDay(name, key.day) for name in step.table_names)
         failed = [self.failed_gates[each] for each in keys if each in self.failed_gates]
@@ -314,7 +313,6 @@ def find_stale_days(seen: RepairContext, statuses: Statuses) -> tuple[list[Stale
 
 
 def _diagnosed(seen: RepairContext, step: Step, day: date, statuses: Statuses) -> StaleDay | None:
-    """One diagnosis for all tables of a step, on the one with the gravest sign."""
     each_table = ((name, _signs(seen, step, name, day, statuses[name].get(day))) for name in step.table_names)
     if not (signs := {name: found for name, found in each_table if found}):
         return None

@@ -57,7 +57,6 @@ class Wanted:
         return [attempt_of(repair, troubles, now) for repair, troubles in repairs.values()]
 
     def rebuilt_by(self, found: Sequence[WrongDay]) -> str:
-        """The plan, or other days' repair, that builds one of these; empty if they have their own."""
         if plan := next((self.left_to[each.what] for each in found if each.what in self.left_to), ""):
             return plan
         if any(each.what in self.acted_on or each.diagnosis.helps is not Action.REBUILD for each in found):

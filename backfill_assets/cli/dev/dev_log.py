@@ -38,8 +38,6 @@ _PASSING = re.compile(r"[0-9a-f]{8,}(-[0-9a-f]+)*|\d+")
 
 @dataclass
 class Sieve:
-    """Chooses the lines to show."""
-
     shown_at: dict[str, float] = field(default_factory=dict)
     left_out: dict[str, int] = field(default_factory=dict)
     room: int = 0

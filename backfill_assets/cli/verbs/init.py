@@ -112,7 +112,6 @@ def _ignored(folder: Path) -> str:
 
 
 def _extend(file: Path, added: str) -> None:
-    """A ``pyproject.toml`` whose other content would change is left."""
     before = file.read_bytes().decode() if file.exists() else ""
     gap = "" if not before or before.endswith("\n\n") else "\n" if before.endswith("\n") else "\n\n"
     after = f"{before}{gap}{added}"

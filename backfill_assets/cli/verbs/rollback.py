@@ -84,7 +84,6 @@ def _publication(publisher: Publisher, what: str) -> str:
 
 
 def _facts(publisher: Publisher, campaign: str) -> PlanFacts:
-    """Also without a readable plan."""
     from backfill_assets.campaign.look import look, settle
     from backfill_assets.lakehouse.campaign_journal import plan_of
     from backfill_assets.plan.keep import plan_as_kept

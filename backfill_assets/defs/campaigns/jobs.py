@@ -318,7 +318,6 @@ def _undo(run: _Carried, config: PlanConfig) -> None:
 
 @contextmanager
 def named_page(instance: dg.DagsterInstance, at: CampaignRun) -> Iterator[str]:
-    """The partition for the campaign's state; those of earlier states are deleted after the block."""
     name = page_of(at.plan, standing_of(at.facts))
     before = [each for each in instance.get_dynamic_partitions(SENSOR) if is_page_of(each, at.campaign)]
     instance.add_dynamic_partitions(SENSOR, [name])

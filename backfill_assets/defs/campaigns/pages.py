@@ -153,7 +153,6 @@ def _stopped(at: CampaignRun, found: str, pads: Launchpads) -> Entries:
 
 
 def effect_of_approval(at: CampaignRun) -> str:
-    """Only staged days count."""
     planned = {table: as_ranges(each.days) for each in rebuilt_steps(at.plan) for table in each.tables}
     return f"publishes {at.plan.scope_of(at.state.validation.staged or planned)} at once, for every reader"
 

@@ -113,7 +113,6 @@ def _launch(context: dg.SensorEvaluationContext, due: Due, tables: PartitionedTa
 
 
 def _never_published(landed_chains: Iterable[Iterable[Landed]], busy: Mapping[str, str]) -> Iterator[str]:
-    """Datasets that were launched once are not launched again."""
     for landed in (each for chain in landed_chains for each in chain):
         if not landed.files or landed.published or not landed.targeted:
             continue
