@@ -29,7 +29,7 @@ How are events encoded?
 What is told?
 
 - ``reporter``, ``delays``: status; how late events are, in raw and in the facts.
-- ``dead_letters``: rejected events, to a topic.
+- ``dead_letters``: rejected events.
 
 >>> from backfill_assets.stream.restart import wait_after
 >>> [wait_after(early=count).seconds for count in (0, 1, 2, 99)]
