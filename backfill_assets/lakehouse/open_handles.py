@@ -6,8 +6,9 @@ handle is of one user at a time: who takes it has it alone, until it is given ba
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from threading import Lock
 
 from deltalake import DeltaTable
 
@@ -16,24 +17,26 @@ from backfill_assets.lakehouse.delta_log import LogRead, commit_file, open_again
 from backfill_assets.lakehouse.storage import Storage
 
 _MOST_KEPT = 16
-_kept: dict[str, tuple[DeltaTable, tuple[int, ...]]] = {}
-"""By address, the longest unused first: with what the file of the commit was that the handle is of."""
+_kept: list[tuple[str, DeltaTable, tuple[int, ...]]] = []
+"""With their addresses, the longest unused first, and what the file of the commit was that each is of."""
+_alone = Lock()
 
 
 def take(storage: Storage, table: str) -> DeltaTable | None:
     """None if there is none, or if the table is another one by now: its log was written anew, or cleaned up."""
-    handle, commit = _kept.pop(storage.uri(table), (None, ()))
+    address = storage.uri(table)
+    with _alone:
+        newest = max((place for place, (of, *_) in enumerate(_kept) if of == address), default=None)
+        _, handle, commit = _kept.pop(newest) if newest is not None else ("", None, ())
     return handle if handle is not None and commit == _commit_of(storage, table, handle) else None
 
 
 def give_back(storage: Storage, table: str, handle: DeltaTable) -> None:
     """Nothing is committed by it any more. On an object store, telling whether a log is the same would take longer."""
     if commit := _commit_of(storage, table, handle):
-        _kept.pop(storage.uri(table), None)
-        _kept[storage.uri(table)] = handle, commit
-    while len(_kept) > _MOST_KEPT:
-        with suppress(KeyError, StopIteration, RuntimeError):  # another thread was faster
-            del _kept[next(iter(_kept))]
+        with _alone:
+            _kept.append((storage.uri(table), handle, commit))
+            del _kept[:-_MOST_KEPT]
 
 
 def _commit_of(storage: Storage, table: str, handle: DeltaTable) -> tuple[int, ...]:
@@ -53,6 +56,7 @@ class Known:
         self.handles[table] = found = open_again(storage, table, version, known)
         return found
 
-    def give_back(self, storage: Storage) -> None:
-        while self.handles:
-            give_back(storage, *self.handles.popitem())
+    def give_back(self, storage: Storage, tables: Iterable[str]) -> None:
+        for table in tables:
+            if (handle := self.handles.pop(table, None)) is not None:
+                give_back(storage, table, handle)

@@ -231,7 +231,7 @@ class Finish:
                 done = mains if outcome == "done" else {}
                 schemas = {table: prepared.change(table).table_schema for table in done}
                 readers_file.renew(self.log, versions, mains, schemas)
-            self._known.give_back(self.storage)
+            self._known.give_back(self.storage, mains)
             _tell(publication, outcome, own)
         return closed
 
