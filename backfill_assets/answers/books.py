@@ -9,7 +9,7 @@ from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.publish.books import BookSaid, say
-from backfill_assets.publish.closed_days import EVERY_TABLE, BookEntry, BookWord, Closings, Declared
+from backfill_assets.publish.closed_days import EVERY_TABLE, BookEntry, BookWord, Closings, Declared, scope_text
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.rebuild.outcome import Person
 from backfill_assets.report.answer import Answer, Fact, Grid, Id, Line, Part, Tone
@@ -64,14 +64,22 @@ def said_answer(said: BookSaid) -> Answer:
     ]
     if said.waits:
         words = "It waits for another person, who says the same. Until then nothing is changed."
-        same = " ".join(filter(None, ("backfill", entry.word, format_range(entry.days), entry.table)))
-        return Answer("Asked for", (*facts, Line(words, Tone.WARN)), next=(f'{same} --reason "..."',))
+        return Answer("Asked for", (*facts, Line(words, Tone.WARN)), next=(_same(entry),))
     if entry.word == "reopen":
         words = "What has waited is stale now, and built by repairs."
         return Answer(_DONE[entry.word], (*facts, Line(words)), next=("backfill status stale:",))
     words = "Nothing publishes there now. Raw goes on taking rows, which wait."
     back = " ".join(filter(None, ("backfill reopen", format_range(entry.days), entry.table)))
     return Answer(_DONE[entry.word], (*facts, Line(words)), next=(f'{back} --reason "..."',))
+
+
+def _same(entry: BookEntry) -> str:
+    return " ".join(filter(None, ("backfill", entry.word, format_range(entry.days), entry.table, '--reason "..."')))
+
+
+def asked_line(entry: BookEntry) -> Line:
+    asked = f"{entry.by} has asked to {entry.word} {scope_text(entry)}: {entry.reason}."
+    return Line(f"{asked} It waits for another person.", Tone.WARN, _same(entry))
 
 
 def books_grid(written: Iterable[BookWritten]) -> Grid:

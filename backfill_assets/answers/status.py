@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import date
 
 from backfill_assets import clock
-from backfill_assets.answers.books import closed_grid
+from backfill_assets.answers.books import asked_line, closed_grid
 from backfill_assets.answers.held_back import find_held, held_parts
 from backfill_assets.answers.signs import beside_the_logs, short_days
 from backfill_assets.campaign.look import CampaignDays, campaign_days
@@ -317,7 +317,9 @@ def _undone_days(found: FoundStatus) -> Iterator[Grid]:
         yield Grid("rolled_back", ("table", "which days", "rolled back by", "what follows"), rows, title=title)
 
 
-def _closed_days(found: FoundStatus) -> Iterator[Grid]:
+def _closed_days(found: FoundStatus) -> Iterator[Part]:
+    for each in found.observed.asked_of_books:
+        yield asked_line(each)
     shown = [each for each in found.books.closings if any(map(each.concerns, found.statuses))]
     if shown:
         yield closed_grid(shown)

@@ -52,6 +52,8 @@ class LogView:
     """Only their ``states`` are here, and nothing can be decided about them."""
     closings: Closings = ()
     """What closes days, as of the log."""
+    asked_of_books: Closings = ()
+    """Closings and reopenings that wait for another person."""
 
     @property
     def open(self) -> tuple[str, ...]:
@@ -241,6 +243,7 @@ def _observe(log: PublicationLog, head: Head, wanted: list[str]) -> LogView:
         read_files={table: pinned for table, (pinned, _) in sound.items()},
         unreadable=unreadable,
         closings=head.state.books,
+        asked_of_books=head.state.books_asked,
     )
 
 

@@ -11,7 +11,7 @@ import pytest
 from backfill_assets.campaign.rollback import roll_back
 from backfill_assets.lakehouse.records import Origin, Provenance
 from backfill_assets.publish import log as publication_log
-from backfill_assets.publish.head import FORMAT
+from backfill_assets.publish.head import WITHOUT_CLOSED_DAYS
 from backfill_assets.publish.log import HEAD, LOG_TABLE
 from backfill_assets_tests.protocol.lake import D1, D2, Lake, pinned_by
 
@@ -118,7 +118,7 @@ def test_a_log_from_before_origins_goes_on(lake: Lake, monkeypatch: pytest.Monke
     stands = Origin("undo", put_back_by="undo", rolled_back_by="undo")
     assert lake.day("t", D2).origin == stands
     lake.publish("p3", {"t": {D1: ["b"]}})
-    assert lake.head.format == FORMAT, "older processes are refused from now on"
+    assert lake.head.format == WITHOUT_CLOSED_DAYS, "older processes are refused from now on"
     assert lake.day("t", D1).origin == Origin("p3", campaign="campaign-rates", brought_by="c1")
     merge(lake, D2, "x")
     assert lake.day("t", D2).origin == stands

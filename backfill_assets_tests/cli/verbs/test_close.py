@@ -51,6 +51,8 @@ def test_what_cannot_be_closed_says_what_can(built: Backfill, monkeypatch: pytes
     assert "'2017-13' is not a day" in built("close", "2017-13", "--reason", WHY, exit_code=1).output
     monkeypatch.setenv("BACKFILL_APPROVAL_BY", "another-person")
     asked = built.json("close", "2017-03", "--reason", WHY)
+    status = built("status").output
+    assert "has asked to close 2017-03-01..2017-03-31 (31 days) of every table" in " ".join(status.split())
     assert asked["title"] == "Asked for" and "another person" in asked["notes"][0]["text"]
     assert "has asked for this already" in built("close", "2017-03", "--reason", WHY, exit_code=1).output
     built.lakehouse.publish("again", {"fact_sales_transactions": {FIRST: [2]}})
