@@ -167,6 +167,8 @@ BY_ANOTHER_TEST: Mapping[str, str] = {
     "backfill timeline show with-v2": f"{_TIMELINE}test_a_timeline_is_shown_beside_what_is_published",
     "backfill diff main with-v2": _REWIND,
     'backfill timeline publish with-v2 --expect "rows unchanged"': _PUBLISHED,
+    'backfill plan fact_sales_transactions --days 2017-03-07 --where "store_id in (3, 7)"': "backfill_assets_tests/"
+    "stories/test_only_rows.py::test_rows_of_one_shop_are_rebuilt_after_a_kill_undone_and_built_whole",
     "backfill timeline create trial": f"{_TIMELINE}test_it_is_listed_renamed_and_deleted",
     f"backfill run {FACT}+ --version v1 --days {DAYS} --on trial": _RUN_ON,
     f"backfill status {FACT} --on trial": _RUN_ON,

@@ -58,6 +58,8 @@ class FoundDay:
     at: str = ""
     publication: str = ""
     content: DayContent | None = None
+    only_where: str = ""
+    """The rows that were computed last, if others were carried over."""
     files: Sequence[AddedFile] = ()
     gone: Sequence[str] = ()
     reclaimed: bool = False
@@ -94,6 +96,7 @@ def look_at_day(
         at=publication or "",
         publication=state.publication if state else "",
         content=state.content if state else None,
+        only_where=state.origin.only_where if state else "",
         files=files,
         gone=gone,
         reclaimed=publication is not None and not _main_names(storage, table, day, gone),
@@ -259,6 +262,8 @@ def _facts(found: FoundDay) -> Iterator[Part]:
         yield Line(f"It breaks {found.content.breaks}, and was taken over as it is.", Tone.WARN)
     yield Fact("publication", Id(found.publication))
     yield Fact("table version", found.version)
+    if found.only_where:
+        yield Fact("computed", f"only rows with {found.only_where}; all others were carried over")
     if found.content:
         yield Fact("rows", found.content.rows)
         yield Fact("checksum", found.content.checksum)

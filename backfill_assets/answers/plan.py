@@ -177,6 +177,10 @@ def _what_it_is(plan: Plan, moved: PlanDrift | None) -> Iterator[Part]:
 
 
 def _order(plan: Plan) -> Iterator[Line]:
+    if plan.asked.where:
+        yield Line(f"Only rows with {plan.asked.where}: all others of {plan.asked.target} stay as they are.")
+        if whole := [each.name for each in plan.steps if each.rebuild and plan.asked.target not in each.tables]:
+            yield Line(f"Whole, since their rows may be made of many: {', '.join(whole)}.")
     if plan.asked.newest_first:
         yield Line("The newest days come first.")
     for each in plan.ahead:

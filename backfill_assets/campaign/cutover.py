@@ -168,7 +168,9 @@ def _expected_states(done: Sequence[StepBuilt]) -> Iterable[tuple[TableDay, Expe
 
 def _request(lake: Lake, campaign: str, done: Sequence[StepBuilt], run: RunInfo) -> Publication | None:
     staged = request_of(done, lake.new_id(campaign))
-    made = run.provenance(campaign, campaign=campaign)
+    chosen = {day.only_where for change in (staged.tables if staged else ()) for day in change.days} - {""}
+    reason = "".join(f"only rows of {done[0].step} with {where}" for where in chosen)
+    made = run.provenance(campaign, campaign=campaign, reason=reason)
     return staged.model_copy(update={"provenance": made}) if staged is not None else None
 
 

@@ -115,6 +115,9 @@ class PlanFile(BaseModel):
     days: Days = Field(description="The days of the table: 2017-03-01..2017-05-29, or one day.")
     version: str = Field(default="", description="The version of the table's logic; the current one if left out.")
     scope: Scope = Field(default=Scope.ONWARDS, description="How much of the pipeline is rebuilt.")
+    where: str = Field(
+        default="", description="Rebuild only these rows of the days, as in `store_id in (3, 7)`, by their own version."
+    )
     force: bool = Field(default=False, description="Also rebuild days that are unchanged.")
     expectations: tuple[Expected, ...] = Field(
         default=(), description="What is expected of the difference, in the words of `backfill plan --expect`."
@@ -158,7 +161,7 @@ class PlanFile(BaseModel):
             approvals=self.approvals,
             notices=tuple(sorted(set(self.notices))),
         )
-        own = self.model_dump(include={"target", "days", "version", "scope", "force", "newest_first"})
+        own = self.model_dump(include={"target", "days", "version", "scope", "force", "where", "newest_first"})
         return PlanRequest(**own, expectations=tuple(map(Expectation.parse, self.expectations)), terms=terms)
 
 

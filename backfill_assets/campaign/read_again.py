@@ -68,7 +68,7 @@ def check_and_rebuild_downstream(at: CampaignRun, sender: Sender, situation: Sit
     if wrong := [day for day in watched if day.is_wrong]:
         raise _wrong_after_cut_over(at, wrong, sender)
     # Expectations and approvers are about the plan's own tables.
-    own_terms = {"version": "", "force": False, "expectations": (), "terms": NO_TERMS}
+    own_terms = {"version": "", "where": "", "force": False, "expectations": (), "terms": NO_TERMS}
     asked = at.plan.asked.model_copy(update={"scope": Scope.DOWNSTREAM, **own_terms})
     own = {each.name: set(each.days) for each in at.steps}
     rebuilt: dict[str, Ranges] = {}

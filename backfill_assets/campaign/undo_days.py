@@ -98,6 +98,15 @@ class TableDayState:
         return before is not None and now is not None and before.logical == now.logical
 
     @property
+    def is_of_the_same_inputs(self) -> bool:
+        """Of main's rows only some were computed, or will be put back: all are as stale as before."""
+        before, now = self.content_before, self.content_now
+        if self.before is None or self.now is None or before is None or now is None:
+            return False
+        some = self.before.origin.only_where or self.now.origin.only_where
+        return bool(some) and before.input_fingerprint == now.input_fingerprint
+
+    @property
     def is_published_as_before(self) -> bool:
         before = self.content_before
         return before is not None and self.now is not None and is_as(self.now.content, before)
@@ -188,7 +197,8 @@ def _by_files(made: Sequence[TableDayState], old: DayContent | None, inputs: Inp
             why = f"it was made by {old.code_version}, which is not declared any more, and the log does not say of what"
             return _Outcome(UndoAction.REFUSED, why, Refusal.NOT_KNOWN)
         same = made_from(inputs.wanted, [each.content_before for each in made])
-        untouched = not inputs.brought and all(each.is_published_as_before for each in made)
+        as_stale = all(each.is_published_as_before or each.is_of_the_same_inputs for each in made)
+        untouched = not inputs.brought and as_stale
         if not (same or inputs.gained or untouched):
             return _Outcome(UndoAction.REFUSED, "it would be older than what it is made of", Refusal.OLDER)
     if other := next((each for each in made if each.is_of_others), None):
@@ -216,7 +226,7 @@ def _restated(made: Sequence[TableDayState], old: DayContent | None, inputs: Inp
             return _Outcome(UndoAction.PUT_BACK)
         if shown:
             return _Outcome(UndoAction.STANDS, AS_BEFORE if back else "the logic from before gives just what it holds")
-    return _of_other_inputs(old, moved, inputs)
+    return _of_other_inputs(made, old, moved, inputs)
 
 
 def _taken_in(made: Sequence[TableDayState], old: DayContent, moved: TableDayState | None) -> _Outcome:
@@ -225,7 +235,11 @@ def _taken_in(made: Sequence[TableDayState], old: DayContent, moved: TableDaySta
     return _Outcome(UndoAction.PUT_BACK, "as it was adopted: what came since is not in it" if moved else "")
 
 
-def _of_other_inputs(old: DayContent, moved: TableDayState | None, inputs: InputsAfter) -> _Outcome:
+def _of_other_inputs(
+    made: Sequence[TableDayState], old: DayContent, moved: TableDayState | None, inputs: InputsAfter
+) -> _Outcome:
+    if not (inputs.restated or moved) and all(each.is_of_the_same_inputs for each in made):
+        return _Outcome(UndoAction.PUT_BACK, "its other rows stay as they are")
     since = f"published again since by {_by(moved)}" if moved else ""
     if inputs.can_restate:
         reads = f"reads {inputs.restated}" if inputs.restated else inputs.changes

@@ -6,7 +6,7 @@ Here rows are counted; ``quality`` gives the verdicts. Damaged files raise ``Fil
 - ``measure``: metrics of days, by one query.
 - ``by_pandera``: examples of broken rows, and a second opinion.
 - ``second_look``: at raw, for days with too many deduplicated or rejected rows: why?
-- ``compare``: rows of two sides, matched and compared.
+- ``compare``: rows of two sides, matched and compared. ``other_rows``: that all but some are equal.
 - ``keys``: keys that arrive again on another day.
 - ``changed_keys``: rows by the keys that new raw rows brought.
 """

@@ -57,6 +57,10 @@ def input_fingerprint(code_version: str, parameters: str, inputs_fingerprint: st
     return _digest([code_version, parameters, inputs_fingerprint])
 
 
+def only_rows(input_fingerprint: str, chosen: str, carried_over: Sequence[str]) -> str:
+    return _digest([input_fingerprint, chosen, *carried_over])
+
+
 def _digest(value: object) -> str:
     return _digest_of_text(_ENCODER.encode(value))
 

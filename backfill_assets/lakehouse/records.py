@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from decimal import Decimal, localcontext
 from functools import cached_property
-from typing import ClassVar, Literal
+from operator import not_
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict
 from pydantic import Field as ModelField
@@ -209,6 +210,8 @@ class Origin:
     undid: str = ""
     rolled_back_by: str = ""
     """A person's rollback, until undone or new rows come."""
+    only_where: Annotated[str, ModelField(exclude_if=not_)] = ""
+    """The rows that ``computed_by`` computed; all others it carried over. Empty if it computed all."""
 
     @property
     def is_as_of(self) -> str:
@@ -253,6 +256,8 @@ class DayChange(Record):
     made_of: Mapping[str, DayRange] | None = ModelField(default=None, exclude=True)
     """The days that ``content`` was made of, for :mod:`backfill_assets.publish.torn_days`, if known; not for raw."""
     origin: Origin | None = None
+    only_where: str = ModelField(default="", exclude_if=not_)
+    """The rows that were computed, if others were carried over."""
 
     @property
     def logical(self) -> str:
@@ -434,7 +439,7 @@ class Prepared(Record):
             return before
         if change.mode == "append":
             return before.gained(made.id)
-        return before.brought(made)
+        return replace(before.brought(made), only_where=change.by_day[day].only_where)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,10 @@ How is a dataset declared?
 - ``dataset``, ``declared_wrong``: finds mistakes, and words them.
 - ``catalog``, ``left_out``: all datasets, without wrong ones.
 
-Which days and versions belong together?
+Which rows, days, versions are meant?
 
 - ``graph``: what is computed from what.
-- ``selection``: ``+TABLE``, ``stale:``.
+- ``selection``: ``+TABLE``. ``row_filter``: ``store_id in (3, 7)``.
 - ``current_versions``: which version counts.
 - ``lineage``: origins of columns.
 

@@ -5,7 +5,7 @@ Logs are read first, and the plan is made from that without an engine. A moved b
 - ``keep``: looks, makes a plan and keeps it; looks again.
 - ``make``: the plan, from what was asked and the ``situation``.
 - ``records``: what a plan says.
-- ``scope``: which days, and why.
+- ``scope``: which days, and why. ``only_rows``: of which only some rows.
 - ``inputs``: what is read and not rebuilt.
 - ``basis``: what it was computed from, and what moved.
 - ``preflight``: what blocks it or calls for care.

@@ -22,6 +22,7 @@ from backfill_assets.model.catalog import Catalog
 from backfill_assets.model.checks import struct_type
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import expand_tables, steps_of, upstream
+from backfill_assets.model.row_filter import read_filter
 from backfill_assets.plan.basis import PlanDrift, drift_since
 from backfill_assets.plan.inputs import planned_boundaries
 from backfill_assets.plan.make import make_plan
@@ -136,8 +137,18 @@ def shadow_steps(catalog: Catalog, plan: Plan, days: Mapping[str, tuple[date, ..
     steps = rebuilt_steps(plan)
     chosen = {each.name: each.days for each in steps} if days is None else days
     found = [(catalog.step(each.name), each.version) for each in steps if each.name in chosen]
-    first = plan.asked.newest_first
-    return [StepRequest(step, chosen[step.name], version, newest_first=first) for step, version in found]
+    asked = plan.asked
+    only = read_filter(asked.where, catalog.table(asked.target)) if asked.where else None
+    return [
+        StepRequest(
+            step,
+            chosen[step.name],
+            version,
+            newest_first=asked.newest_first,
+            only=only if asked.target in step.table_names else None,
+        )
+        for step, version in found
+    ]
 
 
 def plan_and_keep(

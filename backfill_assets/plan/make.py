@@ -12,6 +12,7 @@ from backfill_assets.plan.code_change import code_changes
 from backfill_assets.plan.cost import Volumes, cost, estimate, estimate_times
 from backfill_assets.plan.expectations import Expectation, require_known
 from backfill_assets.plan.inputs import ahead_of, inputs_of
+from backfill_assets.plan.only_rows import of_some_rows
 from backfill_assets.plan.preflight import Preflight
 from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest
 from backfill_assets.plan.scope import choose, planned_step, recommend
@@ -22,6 +23,7 @@ def make_plan(asked: PlanRequest, situation: PlanContext) -> Plan:
     """Findings say what blocks the plan or needs care. Raises :class:`InvalidRequest` for an unknown table or version,
     unreadable days, and expectations of what rebuilt tables lack.
     """
+    asked = of_some_rows(asked, situation)
     if asked.version:
         situation.step_of(asked.target).version(asked.version)
     steps_by_name = sorted(situation.steps, key=lambda step: step.name)

@@ -76,6 +76,10 @@ class PlanRequest(Record):
     """Days within ``days`` that are left out, as main has them."""
     expectations: tuple[Expectation, ...] = Field(default=(), exclude_if=not_)
     """Judged before the approval."""
+    where: str = Field(default="", exclude_if=not_)
+    """Compute only these rows of the target's days, and carry the others over: a text of a
+    :class:`~backfill_assets.model.row_filter.RowFilter`.
+    """
     newest_first: bool = Field(default=False, exclude_if=not_)
     """Chunks of days go from the newest to the oldest, and no day waits in its wave for one that it looks back to."""
     terms: PlanTerms = Field(default=NO_TERMS, exclude_if=lambda terms: terms.empty)
@@ -326,7 +330,7 @@ class Plan(Record):
         if asked.leaves:
             return shlex.join(["backfill", "timeline", "publish", "TIMELINE", *expectations])
         scope = "" if asked.scope is Scope.ONWARDS else asked.scope.value
-        options = {"--days": asked.days, "--version": asked.version, "--scope": scope}
+        options = {"--days": asked.days, "--version": asked.version, "--scope": scope, "--where": asked.where}
         words = [word for name, value in options.items() if value for word in (name, value)]
         words += ["--force"] * asked.force + ["--newest-first"] * asked.newest_first
         return shlex.join(["backfill", "plan", asked.target, *words, *expectations])

@@ -169,7 +169,8 @@ class _Reasoning:
             return dict.fromkeys(days)
         worst = {day: worst_status(step, day, self.statuses) for day in days}
         again = self.reading(step, self.rebuilt) if None in worst.values() else set()
-        otherwise = Cause.ASKED_FOR if self.asked.force else None
+        named = self.asked.where and step is self.target
+        otherwise = Cause.ASKED_FOR if self.asked.force or named else None
 
         def fresh(day: date) -> Cause | None:
             if is_adopted(self.situation.observed.states, step.table_names, day):

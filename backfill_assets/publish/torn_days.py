@@ -1,7 +1,8 @@
 """The gate of every publication: each day is made of what it brings, or else of what main holds. Pure.
 
 What it brings, and what it read of other days (checked by compare-and-swap), gives the input fingerprint of a day. A
-day that main has, of the same inputs and rows, may have other files unless the publication brings one of its inputs.
+day that main has, of the same inputs and rows, may have other files unless the publication brings one of its inputs. So
+may a day of which some rows are computed, and others carried over: it is no more stale than it was.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ def torn_days(publication: Publication, states: Mapping[TableDay, DayState]) -> 
             key = TableDay(change.table, day.day)
             if day.content is None or not day.content.inputs:
                 continue  # rows that were taken in, or of another writer: they are made of nothing that is published
-            if is_as(content_in(states, key), day.content) and not _made_of_brought(day, brought):
+            shown = content_in(states, key)
+            known = is_as(shown, day.content) or _is_as_stale(states.get(key), day)
+            if known and not _made_of_brought(day, brought):
                 continue
             if why := _why_torn(day, day.content, brought, read):
                 yield key, why
@@ -49,6 +52,15 @@ def torn_days(publication: Publication, states: Mapping[TableDay, DayState]) -> 
 def is_as(shown: DayContent | None, content: DayContent) -> bool:
     same = (content.logical, content.input_fingerprint)
     return shown is not None and (shown.logical, shown.input_fingerprint) == same
+
+
+def _is_as_stale(shown: DayState | None, day: DayChange) -> bool:
+    """A day of which only some rows are computed, and its undo, may be of the inputs that main's other rows have."""
+    origins = [each for each in (day.origin, shown.origin if shown else None) if each]
+    some = day.only_where or any(each.only_where for each in origins)
+    if not some or shown is None or shown.content is None or day.content is None:
+        return False
+    return shown.content.input_fingerprint == day.content.input_fingerprint
 
 
 def _made_of_brought(day: DayChange, brought: Mapping[str, Reads]) -> list[str]:

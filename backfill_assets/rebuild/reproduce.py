@@ -149,6 +149,8 @@ class _Again:
         """Why not; empty if the publication computed the day."""
         if day.change.content is None:
             return "a writer that bypassed the log wrote it"
+        if where := day.change.only_where:
+            return f"only its rows with {where} were computed, and the others carried over"
         before = self.put_back(day)
         if before is None:
             return ""

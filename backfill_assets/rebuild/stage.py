@@ -49,6 +49,7 @@ from backfill_assets.quality import gates, measures
 from backfill_assets.rebuild import decide, refining
 from backfill_assets.rebuild.decide import InputFingerprint
 from backfill_assets.rebuild.environment import environment_of
+from backfill_assets.rebuild.only_rows import OnlyRows
 from backfill_assets.rebuild.place import NOTHING_LAID, Overlay
 from backfill_assets.rebuild.refining import refine
 from backfill_assets.spark.worker_queries import written_schema
@@ -97,6 +98,7 @@ class Chunk:
     judged: bool = True
     """False: only measure, as what gates compare with is not the present state."""
     overlay: Overlay = NOTHING_LAID
+    only: OnlyRows | None = None
     token_key_file: str = ""
     """Tokenizes external tables' personal columns."""
 
@@ -170,7 +172,10 @@ def write_chunk(
     else:
         inputs = _inputs(spark, storage, chunk)
         with errors_of_workers():
-            measured = writing.each(chunk.version.transform(inputs))
+            computed = chunk.version.transform(inputs)
+            if chunk.only:
+                computed = chunk.only.with_other_rows(spark, storage, chunk.step.tables, computed)
+            measured = writing.each(computed)
 
     def judged() -> list[StagedTableDay]:
         facts = facts_of(
@@ -182,6 +187,7 @@ def write_chunk(
         seconds = (clock.seconds() - started) / len(chunk.days)
         environment = environment_of(spark, chunk.catalog.folder)
         broken = _made_of_broken_rows(chunk, inputs)
+        _require_others_equal(storage, chunk, timelines)
         _require_inputs_as_looked_at(storage, chunk)
         return [
             day
@@ -293,6 +299,12 @@ def _days_to_read(storage: Storage, chunk: Chunk, external: ExternalTable, days:
     known = {day: content_in(chunk.pin.states, TableDay(external.name, day)) for day in days}
     contents = {day: content for day, content in known.items() if content}
     return days_to_read(storage, external, read, contents, chunk.overlay.laid(external.name, days))
+
+
+def _require_others_equal(storage: Storage, chunk: Chunk, timelines: Mapping[str, Timeline]) -> None:
+    for table in chunk.step.tables:
+        if chunk.only:
+            chunk.only.require_others_equal(storage, table, staged_files(timelines[table.name], chunk.days))
 
 
 def _require_inputs_as_looked_at(storage: Storage, chunk: Chunk) -> None:

@@ -34,6 +34,7 @@ from backfill_assets.rebuild.decide import Decision
 from backfill_assets.rebuild.grow import grow_chunk
 from backfill_assets.rebuild.growing import Growing
 from backfill_assets.rebuild.lake import Lake, Progress, waiting
+from backfill_assets.rebuild.only_rows import OnlyRows
 from backfill_assets.rebuild.outcome import FLAGGED, RunInfo, adopted_line
 from backfill_assets.rebuild.place import MAIN, Place
 from backfill_assets.rebuild.stage import JUDGING_THREADS, Chunk, StagedTableDay, filled_in, prepare_chunk, write_chunk
@@ -263,6 +264,7 @@ class StepBuild:
         parts = decide.by_version({day: found.versions[day] for day in days})
         if self.asked.newest_first:
             parts.sort(key=lambda part: part[1][-1], reverse=True)
+        only, storage = self.asked.only, self.lake.storage
         return [
             Chunk(
                 self.lake.catalog,
@@ -272,6 +274,7 @@ class StepBuild:
                 found.wanted,
                 found.pin,
                 overlay=found.overlay,
+                only=OnlyRows.of(storage, self.step, only, part, found.pin) if only else None,
                 token_key_file=self.lake.token_key_file,
             )
             for version, part in parts
@@ -329,6 +332,7 @@ class StepBuild:
                 expected=day.pin.expected[TableDay(table, day.day)],
                 lineage=self.lineage(day),
                 made_of=self.made_of(day),
+                only_where=str(self.asked.only or ""),
             )
             for day in sorted(days, key=lambda day: day.day)
         )

@@ -12,12 +12,14 @@ from backfill_assets.days import TableDay
 from backfill_assets.lakehouse.records import DayContent, is_adopted
 from backfill_assets.model.declaration import Step, Version
 from backfill_assets.model.graph import Filled, missing_inputs
+from backfill_assets.model.row_filter import RowFilter
 from backfill_assets.publish.closed_days import BookEntry, Books, with_declared
 from backfill_assets.publish.pinned import Pin, States
 from backfill_assets.publish.publisher import Publisher
 from backfill_assets.quality import gates
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.decide import Decision, InputFingerprint
+from backfill_assets.rebuild.only_rows import wanted_of
 from backfill_assets.rebuild.place import Overlay, Place
 from backfill_assets.state.rolled_back import Undo, rollbacks, undo_of
 
@@ -44,6 +46,8 @@ class StepRequest:
     """Days that may lack reference data; they are built again when it has landed."""
     newest_first: bool = False
     """Chunks go from the newest days to the oldest."""
+    only: RowFilter | None = None
+    """Compute only these rows of each day, and carry the others over."""
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -120,6 +124,7 @@ class StepLooking:
         below = overlay.without(tables)
         seen = below.over(pin)
         wanted, missing = self.wanted(versions, seen), self.missing_inputs(versions, seen)
+        wanted |= self.wanted_rows(wanted, pin)
         here = {day: [shown(self.place, key, pin) for key in self.asked.keys(day)] for day in days}
         same = {day for day in versions if decide.made_from(wanted[day].input_fingerprint, here[day])}
         for day in filter(self.is_laid, same):
@@ -180,6 +185,14 @@ class StepLooking:
             for version, days in decide.by_version(versions)
             for day, found in decide.wanted(self.asked.step, version, days, logicals).items()
         }
+
+    def wanted_rows(self, wanted: Mapping[date, InputFingerprint], pin: Pin) -> dict[date, InputFingerprint]:
+        """Of days of which only some rows are computed."""
+        if self.asked.only is None:
+            return {}
+        published = {day: [pin.content(key) for key in self.asked.keys(day)] for day in wanted}
+        step, only = self.asked.step, self.asked.only
+        return {day: wanted_of(step, day, only, found, published[day]) for day, found in wanted.items()}
 
     def missing_inputs(self, versions: Mapping[date, Version], pin: Pin) -> dict[date, list[str]]:
         """Unpublished input days do not count as empty."""

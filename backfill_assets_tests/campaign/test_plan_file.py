@@ -35,6 +35,7 @@ approvals: 2
 notices:
   - store-managers
 newest_first: true
+where: store_id in (3, 7)
 """
 
 
@@ -60,6 +61,7 @@ def test_a_file_is_a_request_and_its_terms(tmp_path: Path) -> None:
         version="v2",
         scope=Scope.DOWNSTREAM,
         force=True,
+        where="store_id in (3, 7)",
         newest_first=True,
         expectations=tuple(map(Expectation.parse, ("amount_eur < 2% a day", "weekends unchanged"))),
         terms=PlanTerms(

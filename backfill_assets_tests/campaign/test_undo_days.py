@@ -21,7 +21,7 @@ from backfill_assets.campaign.undo_days import (
 )
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import AddedFile
-from backfill_assets.lakehouse.records import Before, DayContent, DayState
+from backfill_assets.lakehouse.records import Before, DayContent, DayState, Origin
 from backfill_assets.model.declaration import ADOPTED
 
 DAY = date(2017, 3, 1)
@@ -62,6 +62,8 @@ FIRST = replace(AS_LEFT, before=Before())
 FIRST_MOVED = replace(MOVED, before=Before())
 TAKEN_AWAY = replace(FIRST, now=now(None), now_files=frozenset())
 READER = TableDayState("t", None, frozenset(), None, now(NEW, "new"), frozenset({"new"}))
+SOME_ROWS = replace(AS_LEFT, content=replace(NEW, code_version="v1"))
+SOME_ROWS = replace(SOME_ROWS, now=replace(now(SOME_ROWS.content, "new"), origin=Origin("cut", only_where="store = 3")))
 CASES = [
     # a day that the campaign had brought
     ("as it left it, and made of what there is", [AS_LEFT], AS_THEN, UndoAction.PUT_BACK, ""),
@@ -86,6 +88,15 @@ CASES = [
     ("it was made of nothing", [NO_INPUTS], GONE, UndoAction.PUT_BACK, ""),
     ("it was made of nothing, and compacted", [replace(COMPACTED, before=NO_INPUTS.before)], GONE, "put back", ""),
     ("it was made of nothing, and moved", [replace(MOVED, before=NO_INPUTS.before)], GONE, "refused", "later"),
+    ("only some of its rows were computed", [SOME_ROWS], CHANGED, UndoAction.PUT_BACK, "its other rows stay"),
+    (
+        "the same, and it moved",
+        [replace(SOME_ROWS, now=MOVED.now, now_files=MOVED.now_files)],
+        CHANGED,
+        "stage again",
+        "",
+    ),
+    ("the same, and an input is staged again", [SOME_ROWS], replace(CHANGED, restated="f 1"), "stage again", "f 1"),
     # a day that was not published before it
     ("as it left it", [FIRST], NONE, UndoAction.WITHDRAW, "published first by what is undone"),
     ("a row was taken in since", [FIRST_MOVED], NONE, "withdraw", "what arrived stays in its inputs"),
@@ -149,6 +160,8 @@ BY_FILES = [
         "refused",
         Refusal.OLDER,
     ),
+    ("only some of its rows were computed", SOME_ROWS, CHANGED, UndoAction.PUT_BACK, None),
+    ("the same, of an input that goes back", SOME_ROWS, replace(CHANGED, brought=True), "refused", Refusal.OLDER),
     ("what it was made of is not known", AS_LEFT, NONE, UndoAction.REFUSED, Refusal.NOT_KNOWN),
     ("it was made of nothing", NO_INPUTS, NONE, UndoAction.PUT_BACK, None),
     ("it was made of nothing, and moved", replace(MOVED, before=NO_INPUTS.before), NONE, "refused", Refusal.MOVED),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import date
 from typing import Any
 
@@ -21,6 +22,7 @@ from backfill_assets.lakehouse.records import (
     InputRead,
     Kind,
     Mode,
+    Origin,
     Publication,
     TableChange,
 )
@@ -140,6 +142,26 @@ def test_a_day_that_main_shows_already_may_lie_in_other_files() -> None:
     assert torn(bringing(("fact", stale), kind="compact"), shown) == {}
     assert torn(bringing(("fact", FACT), kind="compact"), shown) == {}
     assert torn(bringing(("fact", FACT), ("bronze", day(D1, 2))), shown).keys() == {TableDay("fact", D1)}
+
+
+def test_a_day_of_which_some_rows_are_computed_stays_as_stale_as_it_was() -> None:
+    """It may say that it is made of what main's other rows are made of, and so may its undo; no other day may."""
+    assert FACT.content is not None
+    key, read, again = TableDay("fact", D1), {"bronze": {D1: held(2)}}, day(D1, 6, {"bronze": {D1: held(1)}})
+    some = again.model_copy(update={"only_where": "store = 3"})
+    shown = {key: FACT.content}
+    assert torn(bringing(("fact", some), read=read), shown) == {}
+    assert torn(bringing(("fact", again), read=read), shown).keys() == {key}
+    assert torn(bringing(("fact", some), read=read)).keys() == {key}, "main does not hold the other rows"
+    assert torn(bringing(("fact", some), ("bronze", day(D1, 2))), shown).keys() == {key}
+    other = {key: replace(FACT.content, code_version="v2")}
+    assert torn(bringing(("fact", some), read=read), other).keys() == {key}
+    undo, origin = bringing(("fact", FACT), read=read, kind="rollback"), Origin("p", only_where="store = 3")
+    states = {key: DayState(*key, "p", 1, "", again.content, origin)}
+    assert dict(torn_days(undo, states)) == {}
+    assert dict(torn_days(undo, {key: replace(states[key], origin=Origin("p"))})).keys() == {key}
+    back = some.model_copy(update={"origin": origin, "only_where": ""})
+    assert torn(bringing(("fact", back), read=read, kind="rollback"), shown) == {}
 
 
 @given(brought=st.dictionaries(st.sampled_from([D1, D2]), st.integers(0, 2)), shift=st.sampled_from([0, 0, 1]))

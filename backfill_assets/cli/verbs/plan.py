@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from backfill_assets.campaign.plan_file import CheckedPlanFile
 
 SCOPES = ("onwards", "whole", "downstream", "source")
-_OF_TABLES = ("target", "days", "version", "scope", "force", "newest_first", "expected")
+_OF_TABLES = ("target", "days", "version", "scope", "where", "force", "newest_first", "expected")
 
 
 @click.command()
@@ -43,6 +43,13 @@ _OF_TABLES = ("target", "days", "version", "scope", "force", "newest_first", "ex
     help="TABLE and what is computed from it (onwards); also what it is computed from (whole); only what is computed "
     "from it (downstream); or whole, with landed files that their source has changed read again (source).",
 )
+@click.option(
+    "--where",
+    default="",
+    metavar="ROWS",
+    help='Only these rows of TABLE\'s days, by the version that they have: "store_id in (3, 7)", with =, in, between '
+    "and `and`, over columns of its key or groups.",
+)
 @click.option("--force", is_flag=True, help="Also rebuild days that are unchanged.")
 @newest_first
 @expect
@@ -58,6 +65,7 @@ def plan(
     days: DayRange | None,
     version: str | None,
     scope: str,
+    where: str,
     force: bool,
     newest_first: bool,
     expected: tuple[str, ...],
@@ -109,6 +117,7 @@ def plan(
                 days=format_range(chosen),
                 version=version or "",
                 scope=meant,
+                where=where,
                 force=force,
                 newest_first=newest_first,
                 expectations=tuple(map(Expectation.parse, expected)),

@@ -180,6 +180,7 @@ def test_what_is_typed_wrong_is_named(backfill: Backfill, tmp_path: Path) -> Non
         "--version=v1",
         "--scope=whole",
         "--force",
+        "--where=a = 1",
         "--newest-first",
         "--expect=rows unchanged",
     ):
