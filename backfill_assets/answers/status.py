@@ -358,7 +358,7 @@ def _days(found: FoundStatus, table: str) -> Answer:
         origin = "of its own" if day in own else Id(state.publication) if state else ""
         closing = found.books.closing(table, day)
         rows.append([day, _toned(cause), closing.by if closing else "", rows_in, code, origin, checksum])
-    columns = ("day", "status", "closed by", "rows", "code", "publication", "checksum")
+    columns: tuple[str, ...] = ("day", "status", "closed by", "rows", "code", "publication", "checksum")
     if not any(row[2] for row in rows):
         columns, rows = (*columns[:2], *columns[3:]), [[*row[:2], *row[3:]] for row in rows]
     version = () if step.source else (Fact("current version", step.current),)
