@@ -59,11 +59,12 @@ class Protobuf:
         try:
             for file in descriptor_pb2.FileDescriptorSet.FromString(self.files).file:
                 pool.Add(file)
-            return message_factory.GetMessageClass(pool.FindMessageTypeByName(self.message))
+            found: type[Message] = message_factory.GetMessageClass(pool.FindMessageTypeByName(self.message))
         except KeyError as error:
             raise _wrong(f"{self.descriptor} has no message {self.message!r}") from error
         except (DecodeError, TypeError) as error:
             raise _wrong(f"{self.descriptor} is no set of descriptors with all that it imports") from error
+        return found
 
 
 def message_text(of: type[Message], value: bytes) -> str:
@@ -82,7 +83,7 @@ def _fields(message: Message) -> dict[str, Any]:
 
     found = {each.name: _value_of(message, each) for each in message.DESCRIPTOR.fields}
     found |= {f"[{each.full_name}]": _value(value, each) for each, value in message.ListFields() if each.is_extension}
-    unknown = UnknownFieldSet(message)  # type: ignore[no-untyped-call]
+    unknown = UnknownFieldSet(message)
     return {**found, **({UNKNOWN: _by_number(unknown)} if len(unknown) else {})}
 
 

@@ -228,9 +228,9 @@ class _Messages:
         from google.protobuf import descriptor_pb2
 
         for each in schema.references or ():
-            asked = self.client.get_version(each.subject, each.version, fmt=_SERIALIZED)
-            self._with_imports(each.name, asked.schema)
-        file = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(schema.schema_str))
+            asked = self.client.get_version(str(each.subject), each.version or "latest", fmt=_SERIALIZED)
+            self._with_imports(str(each.name), asked.schema)
+        file = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(str(schema.schema_str)))
         file.name = name
         for known in file.dependency:
             self._add_of_google(known)

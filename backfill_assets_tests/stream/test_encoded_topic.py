@@ -95,7 +95,7 @@ class EncodedStream(SmallStream):
         self.run(table="raw_shop", follow=True)
         return self
 
-    def rows(self, table: str) -> list[dict[str, Any]]:
+    def rows_of(self, table: str) -> list[dict[str, Any]]:
         rows = View.newest(self.storage).rows(table)
         assert rows is not None
         return sorted(rows.to_pylist(), key=lambda row: row["source_line"])
@@ -119,13 +119,13 @@ def in_avro(schema: Any, value: dict[str, Any]) -> bytes:
 
 def require_decoded(stream: EncodedStream, topic: Topic, reasons: list[str], **texts: Any) -> None:
     """The first event is sound, in raw and in bronze; each other one is quarantined at its offset, for its reason."""
-    first, *others = stream.rows("raw_shop")
+    first, *others = stream.rows_of("raw_shop")
     expected = {**TEXTS, **texts}
     assert {name: first[name] for name in expected} == expected
     assert json.loads(json.loads(first["rescued"])["buyer"]) == {"age": 30}
-    (sound,) = stream.rows("bronze_shop")
+    (sound,) = stream.rows_of("bronze_shop")
     assert (sound["id"], sound["sold_at"], sound["price"]) == (7, AT, Decimal("12.30"))
-    rejected = stream.rows("quarantine_shop")
+    rejected = stream.rows_of("quarantine_shop")
     assert [row["reasons"] for row in rejected] == [[f"event: {reason}"] for reason in reasons]
     assert [(row["source_file"], row["source_line"]) for row in rejected] == [
         (f"kafka:{topic.name}/0", offset) for offset in range(1, 1 + len(reasons))
@@ -160,7 +160,7 @@ def test_a_topic_in_protobuf(spark: SparkSession, tmp_path: Path, topic: Topic) 
     path.write_bytes(descriptor_pb2.FileDescriptorSet(file=[file]).SerializeToString())
     events = Protobuf(descriptor=path, message="shop.Sale")
     values = {name: sale()[name] for name in ("id", "weight", "buyer")}
-    sound = events.message_class()(**values, sold_at="2026-03-02T12:00:00.123456789+02:00", price="12.30")  # type: ignore[call-arg]
+    sound = events.message_class()(**values, sold_at="2026-03-02T12:00:00.123456789+02:00", price="12.30")
     stream = EncodedStream(spark, tmp_path, topic.source, events=events)
     stream.read_all(topic, [sound.SerializeToString(), b"\xff"])
     reason = "it is no Protobuf of the message shop.Sale"
@@ -184,7 +184,7 @@ def test_a_topic_whose_events_name_a_schema_of_a_registry(
         monkeypatch.setattr(live, "_PATIENCE_SECONDS", 0)
         with pytest.raises(SourceAway, match="schema registry at 127"):
             stream.read_all(topic, [sound, b"\x00\x00\x00\x00\x63x"])
-        assert View.newest(stream.storage).rows("raw_shop") is None or not stream.rows("raw_shop")
+        assert View.newest(stream.storage).rows("raw_shop") is None or not stream.rows_of("raw_shop")
         registry.status = 0
         stream.read_all(topic, [])
     require_decoded(stream, topic, ["the registry has no schema 99"])
@@ -197,4 +197,4 @@ def test_a_topic_in_json_with_values_as_they_are(spark: SparkSession, tmp_path: 
     stream = EncodedStream(spark, tmp_path, topic.source)
     stream.read_all(topic, [line.encode()])
     require_decoded(stream, topic, [], sold_at=sold_at, price="12.3", weight=None)
-    assert json.loads(stream.rows("raw_shop")[0]["rescued"]) == {"buyer": '{"age":30}', "ok": "true"}
+    assert json.loads(stream.rows_of("raw_shop")[0]["rescued"]) == {"buyer": '{"age":30}', "ok": "true"}

@@ -120,7 +120,8 @@ def test_avro_is_declared_by_the_text_or_the_path_of_a_record(tmp_path: Path) ->
 
 def test_bytes_behind_a_record_are_looked_for_where_a_value_has_one_encoding() -> None:
     assert not has_one_encoding(RECORD)
-    assert has_one_encoding({"type": "record", "fields": RECORD["fields"][:2] + RECORD["fields"][3:4]})
+    fields: Any = RECORD["fields"]
+    assert has_one_encoding({"type": "record", "fields": [*fields[:2], fields[3]]})
     within = {"type": "record", "fields": [{"name": "x", "type": ["null", {"type": "map", "values": "long"}]}]}
     assert not has_one_encoding({"type": "record", "fields": [{"name": "y", "type": within}]})
 
@@ -146,7 +147,7 @@ def sale_file() -> descriptor_pb2.FileDescriptorProto:
         ],
         start=1,
     ):
-        added = message.field.add(name=name, number=number, type=kind, label=label, type_name=of or None)  # type: ignore[arg-type]
+        added = message.field.add(name=name, number=number, type=kind, label=label, type_name=of or None)
         if name == "name":
             message.oneof_decl.add(name="_name")
             added.proto3_optional, added.oneof_index = True, 0

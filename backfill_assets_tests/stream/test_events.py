@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from backfill_assets.examples.datasets.sales import SALES
+from backfill_assets.model.declaration import Source
 from backfill_assets.model.landed_format import SourceOfFiles
 from backfill_assets.stream.broker import BrokerAway, broker_away, is_about_an_event, reason_of
 from backfill_assets.stream.events import _in_json, around, event_time, set_apart, within
@@ -80,11 +81,14 @@ def test_bytes_that_may_be_of_a_person_stay_in_the_topic() -> None:
         def in_json(self, events: Any, *, with_bytes: bool) -> Any:
             return with_bytes
 
+    def told(source: Source) -> Any:
+        return _in_json(source, unread)
+
     source = SourceOfFiles(**vars(SALES.source), events=Told())
     unread: Any = None
-    assert source.personal_fields and _in_json(source, unread) is False
-    assert _in_json(replace(source, personal_fields={}), unread) is True
-    assert _in_json(SALES.source, unread) is None, "JSON"
+    assert source.personal_fields and told(source) is False
+    assert told(replace(source, personal_fields={})) is True
+    assert told(SALES.source) is None, "JSON"
 
 
 OVERFLOW = "java.lang.ArithmeticException: long overflow\n\tat java.base/java.lang.Math.multiplyExact"
