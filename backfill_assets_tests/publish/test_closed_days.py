@@ -241,8 +241,8 @@ def test_a_dataset_closes_its_tables_but_those_that_take_rows_in() -> None:
         "bronze_sea_temperatures": month,
     }
     declared = Declared.of(steps)
-    assert declared.takes_rows == frozenset({"raw_sea_temperatures"})
-    assert dict(declared.closed_before) == {"bronze_sea_temperatures": month}
+    assert declared.takes_rows == {"raw_sea_temperatures"}
+    assert declared.closed_before == {"bronze_sea_temperatures": month}
     sea.table("fact_sea", closed_before=first + timedelta(days=40))(SeaReading)
     assert sea._step_of(SeaReading).closed == DayRange(first, first + timedelta(days=39))
     assert SEA.dataset().steps[1].closed is None
