@@ -357,17 +357,17 @@ def _days(found: FoundStatus, table: str) -> Answer:
         content = state.content if state else None
         rows_in, code, checksum = (content.rows, content.code_version, content.checksum) if content else (None, "", "")
         origin = "of its own" if day in own else Id(state.publication) if state else ""
-<<<<<<< HEAD
-        closing = found.books.closing(table, day)
-        rows.append([day, _toned(cause), closing.by if closing else "", rows_in, code, origin, checksum])
-    columns: tuple[str, ...] = ("day", "status", "closed by", "rows", "code", "publication", "checksum")
-    if not any(row[2] for row in rows):
-        columns, rows = (*columns[:2], *columns[3:]), [[*row[:2], *row[3:]] for row in rows]
-=======
         by = [closed.get(day, "")] if closed else []
         rows.append([day, _toned(cause), *by, rows_in, code, origin, checksum])
-    columns = ("day", "status", *(["closed by"] if closed else []), "rows", "code", "publication", "checksum")
->>>>>>> h/closed
+    columns: tuple[str, ...] = (
+        "day",
+        "status",
+        *(["closed by"] if closed else []),
+        "rows",
+        "code",
+        "publication",
+        "checksum",
+    )
     version = () if step.source else (Fact("current version", step.current),)
     return Answer(table, (*version, Grid("days", columns, rows, drop=("checksum", "code"))))
 
