@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import hmac
 import json
@@ -104,6 +105,7 @@ def test_a_person_is_in_no_file_afterwards_and_every_row_is_accounted_for(visits
     """A moved, a corrected and a rejected visit and a line that could not be read; old files and logs included."""
     landed, before = len(visits.read("raw_visits")), visits.states("raw_visits")
     assert files_with(Path(visits.settings.lakehouse), TOKEN[:32]) and landed_with(visits.settings.landing, PATIENT)
+    delivered = (visits.settings.landing / "visits" / str(FIRST) / "a.jsonl.gz").read_bytes()
     told = erase("@")
     assert told["rows"] == [{"table": "raw_visits", "rows": 7, "days": [f"{FIRST}..{SECOND}"]}]
     assert sum(each["lines"] for each in told["blanked"]) == 6 and "still_here" not in told
@@ -116,9 +118,14 @@ def test_a_person_is_in_no_file_afterwards_and_every_row_is_accounted_for(visits
     step = visits.builder.lake.catalog.step("raw_visits")
     again = visits.builder.refresh(step, [FIRST, SECOND], run=RunInfo("again"))
     assert again.publication == ""
+    first = visits.settings.landing / "visits" / str(FIRST) / "a.jsonl.gz"
+    first.write_bytes(delivered)
+    run = RunInfo("delivered once more")
+    assert visits.builder.refresh(step, [FIRST], run=run).rows == {}
     for publication, why in ((told["publications"][0], "do not come back"), (before[FIRST].publication, "gone")):
         refused = CliRunner().invoke(main, ["rollback", publication, "--yes"])
         assert refused.exit_code == 1 and why in refused.output, refused.output
+    first.write_bytes(gzip.compress(b"\n" * 3))
     assert "No row of it is here" in erase("@", exit_code=1)["error"]
     require_gone(visits)
 
