@@ -75,6 +75,8 @@ ERRORS: Mapping[str, tuple[str, int, str]] = {
     "no limit": ("history --limit 0", 2, "--limit"),
     "an error": (TURNED, 1, "Error: The day range 2017-03-02..2017-03-01 ends before it starts."),
     "with what was meant": (TURNED, 1, "Did you mean 2017-03-01..2017-03-02?"),
+    "thresholds of what is not there": ("dataset thresholds sales", 1, "Nothing of sales is published"),
+    "days without a version": ("timeline create trial 2017-03-01", 2, "Days are of a timeline with a --version"),
     "of a command that is added": ("sample real --days soon", 1, "Error: 'soon' is not a day"),
 }
 

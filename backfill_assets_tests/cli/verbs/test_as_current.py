@@ -326,7 +326,7 @@ def test_days_that_are_the_same_in_both_stay_as_they_are(kept: Backfill) -> None
 def test_some_days_alone_can_be_kept_and_only_these_are_switched(backfill: Backfill) -> None:
     publish_inputs(backfill.lakehouse, "in", DAYS)
     publish_facts(backfill.lakehouse, "one", DAYS, FIRST, 100)
-    backfill("timeline", "create", READY, "--version", f"{FACT}={FIRST}", "--days", "2017-03-02..2017-03-03")
+    backfill("timeline", "create", READY, "2017-03-02..2017-03-03", "--version", f"{FACT}={FIRST}")
     backfill("timeline", "forward", READY)
     publish_facts(backfill.lakehouse, "two", DAYS, SECOND, 200)
     done = backfill.json(*SWITCH)
