@@ -42,7 +42,7 @@ How are rows measured?
 What is a version's logic?
 
 - ``logic``, ``source_code``, ``syntax``: its fingerprint.
-- ``clocks``: time and chance, which no transform may ask (the package asks ``clock``).
+- ``clocks``: time and chance, which no transform may ask.
 
 >>> from backfill_assets.model.arrival_days import arrival_day
 >>> arrival_day("sales/2017-03-01/a.csv")

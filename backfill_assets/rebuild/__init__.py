@@ -9,7 +9,7 @@ How is a step built?
 - ``place``: main, a campaign, a timeline, an undo. (``publish/places`` are of notices.)
 - ``step_look``, ``decide``: what is to be done.
 - ``step_build``: days are kept, taken, grown or computed.
-- ``stage``: computes, writes, judges. ``only_rows``: some rows of a day. ``verdicts``: what gates said of reused days.
+- ``stage``: computes, writes, judges. ``only_rows``: some rows of a day. ``verdicts``: of reused days.
 - ``lake``, ``environment``, ``outcome``: what with, where, with what result.
 
 How does raw change?

@@ -46,6 +46,7 @@ FACT, REPORT = "fact_daily_orders", "report_monthly_orders"
 STEPS = 2
 RUN = RunInfo("generated")
 _CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
+_LISTING = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
 Rows = dict[int, tuple[date, Decimal]]
 """Day and amount of each order, by its number."""
 Amounts = dict[date, Decimal]
@@ -283,11 +284,13 @@ def _values(rows: Rows) -> str:
 
 @contextmanager
 def vacuuming_at_once(spark: SparkSession) -> Iterator[None]:
-    """Delta refuses to vacuum what is younger than a week, unless it is told so."""
+    """Delta refuses to vacuum what is younger than a week, unless it is told so; and starts 10,000 tasks to list it."""
     spark.conf.set(_CHECK, "false")
+    spark.conf.set(_LISTING, "2")
     try:
         yield
     finally:
+        spark.conf.unset(_LISTING)
         spark.conf.unset(_CHECK)
 
 

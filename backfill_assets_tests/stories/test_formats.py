@@ -104,7 +104,7 @@ def test_csv_with_the_day_in_its_name(backfill: Backfill, workshop: Workshop, mo
     rescued = read(workshop, "raw_tolls", ("source_line", "rescued"))
     assert (5, '{"note":"a\\nb"}') in rescued and (7, '{"note":null}') in rescued
 
-    traced = backfill("trace", f"G1/{FIRST}T08:00:02Z/2/1", "--table", "bronze_tolls").stdout
+    traced = backfill("trace", f"G1/{FIRST}T08:00:02Z/2/1", "bronze_tolls").stdout
     assert "a\\nb" in traced and f"{first}:5" in traced
 
     land_csv(workshop, SECOND, [record(4, SECOND), record(5, SECOND, axles=3)])
@@ -172,7 +172,7 @@ def test_parquet_in_the_folder_of_its_day(
     ]
     told = backfill("raw", "quarantine").stdout
     assert f"{first}, row 2" in told and f"{second}, row 2" in told and "axles: is missing" in told
-    traced = backfill("trace", f"G1/{FIRST}T08:00:03Z/2/1", "--table", "bronze_tolls").stdout
+    traced = backfill("trace", f"G1/{FIRST}T08:00:03Z/2/1", "bronze_tolls").stdout
     assert f"{first}, row 3" in traced and '"note": "x"' in traced
 
     # The source lands the rejected row of the second day again, and corrects the file of the first one.

@@ -69,9 +69,7 @@ def test_numbered_lines_are_rows_and_are_traced_to_the_month(
     (month,) = workshop.read("report_tolls").to_dict("records")
     assert (month["passages"], month["axles"]) == (7, 17)
     backfill = Backfill(workshop.settings.home, monkeypatch)
-    trails: list[dict[str, Any]] = [
-        backfill.json("trace", f"{TWICE}/{number}", "--table", "bronze_tolls") for number in (1, 2, 3)
-    ]
+    trails: list[dict[str, Any]] = [backfill.json("trace", f"{TWICE}/{number}", "bronze_tolls") for number in (1, 2, 3)]
     places = [
         [(line["at"]["file"], line["at"]["line"], line["outcome"]) for line in trail["landed"]] for trail in trails
     ]

@@ -151,13 +151,13 @@ def test_what_is_built_is_rewound_and_what_was_sent_is_not(billing: Billing) -> 
 def test_a_row_is_followed_to_where_it_landed(billing: Billing) -> None:
     """``trace``."""
     if isinstance(billing.kind, Landed):
-        found = billing.backfill.json("trace", "1", "--table", billing.kind.origin)
+        found = billing.backfill.json("trace", "1", billing.kind.origin)
         assert [(each["outcome"], each["day"]) for each in found["landed"]] == [("published", str(ONE))]
         return
-    said = billing.refused("trace", "1", "--table", "bills")
+    said = billing.refused("trace", "1", "bills")
     assert "bills is a table of others: no row of it is here to follow" in said
     assert "others/bills" in said.replace("\n", "")
-    assert "is made of bills, which others write" in " ".join(billing.refused("trace", "1", "--table", FACT).split())
+    assert "is made of bills, which others write" in " ".join(billing.refused("trace", "1", FACT).split())
     assert "Nothing lands here" in billing.refused("trace", "1")
 
 

@@ -115,7 +115,7 @@ def test_nested_columns_of_parquet_from_a_check_to_an_undo(
     assert [dict(each) for each in bronze[0]["items"]] == [{"sku": "a", "price": Decimal("1.50")}]
     told = backfill("raw", "quarantine").stdout
     assert "day=2017-03-01/a.parquet, row 2" in told and "items: " in told
-    assert "colour" in backfill("trace", "1", "--table", "bronze_visits").stdout
+    assert "colour" in backfill("trace", "1", "bronze_visits").stdout
 
     # Spark computes both hashes of each row again.
     for name in ("raw_visits", "bronze_visits"):

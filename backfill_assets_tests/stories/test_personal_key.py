@@ -84,7 +84,7 @@ def test_it_is_traced_by_its_token(backfill: Backfill) -> None:
     trail = backfill.json("trace", f"{TOKEN}/1")
     assert {row["table"] for row in trail["rows"]} == {"raw_visits", "bronze_visits"}
     assert [each["outcome"] for each in trail["landed"]] == ["superseded", "published"]
-    rejected = backfill.json("trace", f"{TOKEN}/3", "--table", "quarantine_visits")
+    rejected = backfill.json("trace", f"{TOKEN}/3", "quarantine_visits")
     assert [each["outcome"] for each in rejected["landed"]] == ["quarantined"]
 
 

@@ -104,9 +104,9 @@ def test_versions_are_deduplicated_superseded_or_not_built_yet(backfill: Backfil
 
 def test_keys_of_other_datasets(backfill: Backfill) -> None:
     """A rate is known by its currency and a day; a product by its number."""
-    found = trail(backfill, "USD", FIRST, "--table", "bronze_fx_rates")
+    found = trail(backfill, "USD", "bronze_fx_rates", FIRST)
     assert [each["table"] for each in found["rows"]] == ["raw_fx_rates", "bronze_fx_rates"]
-    found = trail(backfill, "25671", "--table", "bronze_products")
+    found = trail(backfill, "25671", "bronze_products")
     assert {each["table"] for each in found["rows"]} == {"raw_products", "bronze_products"}
 
 
@@ -114,8 +114,8 @@ def test_what_cannot_be_traced_says_why(backfill: Backfill) -> None:
     """An unknown key, a table whose rows are sums, a typo, a lakehouse with nothing in it."""
     unknown = backfill("trace", "no-such-key", exit_code=1).stderr
     assert "No row has the key 'no-such-key'" in unknown and "transaction_id of bronze_sales" in unknown
-    assert "made of many rows" in backfill("trace", "330", "--table", "fact_daily_revenue", exit_code=1).stderr
-    assert "Did you mean bronze_sales?" in backfill("trace", "1", "--table", "bronze_sale", exit_code=1).stderr
+    assert "made of many rows" in backfill("trace", "330", "fact_daily_revenue", exit_code=1).stderr
+    assert "Did you mean bronze_sales?" in backfill("trace", "1", "bronze_sale", exit_code=1).stderr
     elsewhere = backfill.home / "nowhere"
     assert "No row has the key" in backfill("--lakehouse", elsewhere, "trace", "1-2", exit_code=1).stderr
     assert not elsewhere.exists()
