@@ -103,6 +103,8 @@ class Settings:
     """``days=100,money=5``, for ``RepairBounds``."""
     clock_checked: bool = False
     """Maintenance counts long pauses too: a person has checked this machine's clock."""
+    two_loops: bool = False
+    """Facts of a stream follow in a loop of their own."""
     writers_stopped: bool = False
     """A table is adopted in spite of recent commits: a person has stopped who made them."""
     metrics_port: int | None = None
@@ -140,6 +142,7 @@ class Settings:
             heartbeat=env["BACKFILL_HEARTBEAT"].strip() if _web_address(env, "BACKFILL_HEARTBEAT") else "",
             repairs=env.get("BACKFILL_REPAIRS", "").strip(),
             clock_checked=_one_of(env, "BACKFILL_CLOCK", "guarded", "checked") == "checked",
+            two_loops=_one_of(env, "BACKFILL_STREAM_LOOPS", "one", "two") == "two",
             writers_stopped=_one_of(env, "BACKFILL_WRITERS", "running", "stopped") == "stopped",
             metrics_port=_port(env, "BACKFILL_METRICS_PORT"),
         )

@@ -57,6 +57,7 @@ def test_multi_run_says_how_many_days_a_run_carries() -> None:
         ("BACKFILL_STREAM_SOURCE", "kafka://localhost:9092"),
         ("BACKFILL_DIRTY_TREE", "no"),
         ("BACKFILL_WRITERS", "yes"),
+        ("BACKFILL_STREAM_LOOPS", "2"),
         ("BACKFILL_LETTERS", "file:///pages"),
         ("BACKFILL_APPROVAL_BY", "another"),
         ("BACKFILL_APPROVAL_BY", "Listed"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -33,8 +34,14 @@ class StreamRequest:
     limit: ReadLimit = field(default_factory=ReadLimit)
     trigger: Trigger = field(default_factory=Trigger)
     follow: bool = True
+    two_loops: bool = False
+    """Facts follow in a thread of their own, which shares the interpreter with raw: on two cores they come later."""
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
     """May contain secrets."""
+
+    @property
+    def has_two_loops(self) -> bool:
+        return self.follow and self.two_loops
 
 
 def run_stream(lake: Lake, request: StreamRequest, run: RunInfo, progress: Progress, report: Report) -> None:
@@ -55,7 +62,7 @@ def run_stream(lake: Lake, request: StreamRequest, run: RunInfo, progress: Progr
         reading=reading,
         trigger=request.trigger,
         throttle=Throttle(request.limit),
-        following=(FollowLoop if request.follow else InTurn)(facts.follow, facts.follow_again),
+        following=(FollowLoop if request.has_two_loops else InTurn)(facts.follow, facts.follow_again),
         reporter=reporter,
         raw_turn=facts.raw_turn,
     )
@@ -64,7 +71,7 @@ def run_stream(lake: Lake, request: StreamRequest, run: RunInfo, progress: Progr
         if request.follow:
             follower.catch_up()
             reporter.followed_again()
-        with short_turns():
+        with short_turns() if request.has_two_loops else nullcontext():
             stream.run()
 
 

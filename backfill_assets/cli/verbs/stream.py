@@ -120,6 +120,7 @@ def stream(
         limit=ReadLimit.parse(rates, most),
         trigger=Trigger(available_now=available_now),
         follow=not no_follow,
+        two_loops=settings.two_loops,
         properties=_kafka_properties(),
     )
     spark_settings = stream_settings(profile(settings), driver_memory(), on_s3=settings.lakehouse_on_s3)
