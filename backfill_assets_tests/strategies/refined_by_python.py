@@ -35,6 +35,7 @@ from backfill_assets_tests.strategies.values_by_python import (
 Row = Mapping[str, Any]
 Found = list[dict[str, Any]]
 NOT_AN_OBJECT = "line: is not one JSON object with distinct fields"
+UNREADABLE = '{"unreadable":"'
 HASHED_BEFORE = "line: has a form of a moment that was not read when it was landed; land it again"
 
 
@@ -103,6 +104,8 @@ class _Judged:
         texts = {name: self.text(name) for name in source.columns}
         self.values |= {name: joined_key(texts, source, parts) for name, parts in self.asked.derived.items()}
         self.reasons = [NOT_AN_OBJECT] if self.row["unparsed_line"] is not None else list(self.found())
+        if (self.row["rescued"] or "").startswith(UNREADABLE) and not any(self.landed[name] for name in source.columns):
+            self.reasons = [f"event: {json.loads(self.row['rescued'])['unreadable']}"]
 
     @property
     def is_received(self) -> bool:
