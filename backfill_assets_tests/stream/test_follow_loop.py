@@ -126,7 +126,7 @@ def test_a_stream_reads_on_while_slow_facts_follow_and_ends_after_them(
     for number in range(3):
         with landing(stream.home / "landing") as files:
             files.write("sales", date(2026, 3, 2), sales([number]), f"number-{number}")
-    stream.run(follow=True, limit=ReadLimit.parse((), 1))
+    stream.run(follow=True, two_loops=True, limit=ReadLimit.parse((), 1))
     assert [each.kind for each in stream.reports if each.kind != "reading"] == [*["batch"] * 3, *["followed"] * 2]
     assert followed == [{DAY}] * 2 and len(stream.raw()) == 3
     assert users["raw"] is not users["facts"] and users["raw"].log is not users["facts"].log
