@@ -297,6 +297,7 @@ def vacuuming_at_once(spark: SparkSession) -> Iterator[None]:
 THEIRS = ("insert", "delete", "update", "merge", "overwrite", "optimize", "vacuum")
 
 
+@pytest.mark.timeout(420)
 @pytest.mark.parametrize("number", range(drawn(1)))
 def test_what_is_published_is_always_what_a_version_of_theirs_gave(
     spark: SparkSession, tmp_path: Path, number: int
