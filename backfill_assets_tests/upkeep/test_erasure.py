@@ -137,7 +137,10 @@ KILLS = {
 }
 
 
-@pytest.mark.parametrize("at", KILLS)
+IN_TURN = [pytest.param(each, marks=[] if each == "lines are blank" else pytest.mark.long) for each in KILLS]
+
+
+@pytest.mark.parametrize("at", IN_TURN)
 def test_killed_anywhere_it_is_run_again(visits: Workshop, at: str) -> None:
     """Also the line that could not be read: raw has no token of its value, and the line itself is blank by then."""
     point, about = KILLS[at]
