@@ -14,7 +14,7 @@ from backfill_assets.lakehouse.records import DayLineage
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.landed_lines import event_place, format_place, landed_line, place_values
 from backfill_assets.landing.token_key import require_same_key, token_of
-from backfill_assets.landing.trace import BETWEEN, Found, Trail, deleted_by, trails
+from backfill_assets.landing.trace import BETWEEN, PERSONAL, Found, Trail, deleted_by, trails
 from backfill_assets.landing.trace_outcomes import RECEIVED, LineFate, fates
 from backfill_assets.landing.typed_texts import overtaking
 from backfill_assets.landing.zone import LandingZone
@@ -55,8 +55,6 @@ def lineages_of(view: View, found: Mapping[TableDay, Brought]) -> dict[TableDay,
 
 # ------------------------------------------------------------------ who made which day
 
-PERSONAL = "@"
-"""Stands for the token of a personal value in a key."""
 _LEFT_OUT_FIRST = (
     "made with",
     "made from",

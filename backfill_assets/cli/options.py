@@ -74,7 +74,9 @@ def personal_value(key: str) -> str | None:
     """Asks for the value that ``@`` stands for in ``key``, as ``a/@/b``; None if nothing is personal there. It is in no
     history of a shell, and not shown.
     """
-    if "@" not in key.split("/"):
+    from backfill_assets.landing.trace import BETWEEN, PERSONAL
+
+    if PERSONAL not in key.split(BETWEEN):
         return None
     value: str = click.prompt("Personal value", hide_input=True, err=True)
     return value

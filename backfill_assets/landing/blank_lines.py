@@ -9,14 +9,17 @@ import gzip
 import json
 import os
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
+from typing import BinaryIO, cast
 
 import pyarrow as pa
 
 from backfill_assets import clock
 from backfill_assets.errors import LakehouseUnusable
+from backfill_assets.lakehouse.durable import sync_file
 from backfill_assets.landing.compressed import content_of
 from backfill_assets.landing.csv_files import Csv
 from backfill_assets.landing.json_lines import JsonLines
@@ -33,10 +36,16 @@ def can_blank(source: Source) -> bool:
 
 def lines_with(path: Path, value: str) -> list[int]:
     """Numbers of lines in which ``value`` stands alone: no ASCII letter or digit touches it."""
-    spelled = {value.encode(), json.dumps(value)[1:-1].encode(), value.encode("latin-1", errors="ignore")}
-    alone = re.compile(rb"(?<!\w)(?:" + b"|".join(map(re.escape, sorted(spelled))) + rb")(?!\w)")
-    lines = _lines_with_ends(b"".join(content_of(path)))
-    return [number for number, line in enumerate(lines, 1) if alone.search(line)]
+    spelled = [re.escape(text) for text in sorted(_spellings(value))]
+    alone = re.compile(rb"(?<!\w)(?:" + b"|".join(spelled) + rb")(?!\w)")
+    return [number for number, line in enumerate(_lines(path), 1) if alone.search(line)]
+
+
+def _spellings(value: str) -> Iterator[bytes]:
+    yield value.encode()
+    yield json.dumps(value)[1:-1].encode()
+    with suppress(UnicodeEncodeError):
+        yield value.encode("latin-1")
 
 
 def blank_lines(source: Source, path: Path, numbers: Collection[int]) -> bool:
@@ -48,28 +57,18 @@ def blank_lines(source: Source, path: Path, numbers: Collection[int]) -> bool:
     """
     records = (number for batch in records_of(source, path) for number in batch["number"].to_pylist())
     begins = sorted({*numbers, *records})
-    before = list(_lines_with_ends(b"".join(content_of(path))))
-    wanted = {
-        line
-        for begin, end in pairwise([*begins, max([len(before), *begins]) + 1])
-        if begin in numbers
-        for line in range(begin, end)
-    }
-    after = [_blank(line) if number in wanted else line for number, line in enumerate(before, 1)]
-    if after == before:
-        return False
-    text = b"".join(after)
+    ends = {begin: end for begin, end in pairwise([*begins, None]) if begin in numbers}
     # Hidden: a file that begins with a dot is no landed file.
     unfinished = path.with_name(f".{path.name}.{clock.token(4)}.tmp")
     try:
         landed = path.stat()
-        with unfinished.open("wb") as stream:
-            stream.write(_compressed(path, text))
-            stream.flush()
-            os.fsync(stream.fileno())
-        unfinished.chmod(landed.st_mode)
-        os.utime(unfinished, ns=(landed.st_atime_ns, landed.st_mtime_ns))
-        unfinished.replace(path)
+        with _written(unfinished, path.suffix) as stream:
+            changed = _write(_blanked(path, ends), stream)
+        if changed:
+            sync_file(str(unfinished))
+            unfinished.chmod(landed.st_mode)
+            os.utime(unfinished, ns=(landed.st_atime_ns, landed.st_mtime_ns))
+            unfinished.replace(path)
     except OSError as error:
         raise LakehouseUnusable(
             f"{path} cannot be written: {error.strerror}.",
@@ -78,24 +77,47 @@ def blank_lines(source: Source, path: Path, numbers: Collection[int]) -> bool:
         ) from error
     finally:
         unfinished.unlink(missing_ok=True)
-    return True
+    return changed
 
 
-def _lines_with_ends(text: bytes) -> Iterator[bytes]:
-    begin = 0
-    while begin < len(text):
-        end = text.find(_END, begin) + 1 or len(text)
-        yield text[begin:end]
-        begin = end
+def _lines(path: Path) -> Iterator[bytes]:
+    """With their ends."""
+    begun = b""
+    for part in content_of(path):
+        *whole, begun = (begun + part).split(_END)
+        yield from (line + _END for line in whole)
+    if begun:
+        yield begun
 
 
-def _blank(line: bytes) -> bytes:
-    return _END if line.endswith(_END) else b""
+def _blanked(path: Path, ends: Mapping[int, int | None]) -> Iterator[tuple[bytes, bool]]:
+    """Each line, and whether it was another one. ``ends`` has the first line behind each record to blank."""
+    blank_until: int | None = 1
+    for number, line in enumerate(_lines(path), 1):
+        if number in ends:
+            blank_until = ends[number]
+        blank = _END if line.endswith(_END) else b""
+        is_blanked = blank_until is None or number < blank_until
+        yield (blank, line != blank) if is_blanked else (line, False)
 
 
-def _compressed(path: Path, text: bytes) -> bytes:
-    if path.suffix == ".gz":
-        return gzip.compress(text, mtime=0)
-    if path.suffix == ".zst":
-        return bytes(pa.compress(text, codec="zstd", asbytes=True))
-    return text
+def _write(lines: Iterable[tuple[bytes, bool]], stream: BinaryIO) -> bool:
+    changed = False
+    for line, is_other in lines:
+        stream.write(line)
+        changed = changed or is_other
+    return changed
+
+
+@contextmanager
+def _written(path: Path, suffix: str) -> Iterator[BinaryIO]:
+    """The same lines give the same bytes."""
+    if suffix == ".gz":
+        with path.open("wb") as stream, gzip.GzipFile("", "wb", fileobj=stream, mtime=0) as packed:
+            yield cast("BinaryIO", packed)
+    elif suffix == ".zst":
+        with pa.CompressedOutputStream(str(path), "zstd") as packed:
+            yield packed
+    else:
+        with path.open("wb") as stream:
+            yield stream

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 from functools import cache, reduce
-from operator import and_, or_
+from operator import and_
 from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
@@ -69,13 +69,6 @@ def _standing(columns: pa.Schema) -> PartitionQuery:
 
 def as_deletions(rows: DataFrame) -> DataFrame:
     return rows.withColumns({"record_kind": F.lit(DELETION), "arrival_day": F.lit(None).cast("date")})
-
-
-def erased_places(raw: DataFrame, source: Source) -> DataFrame:
-    """File and line of rows that a person erased: deletions without a landed value. They are never taken in again."""
-    held = reduce(or_, (raw[name].isNotNull() for name in (*source.columns, "rescued", "unparsed_line")))
-    of_rows = (raw["record_kind"] == DELETION) & raw["source_file"].isNotNull()
-    return raw.where(of_rows & ~held).select("source_file", "source_line").distinct()
 
 
 # ------------------------------------------------------------------ tombstones

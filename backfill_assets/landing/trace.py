@@ -30,6 +30,9 @@ from backfill_assets.state.reading import PublishedTable, read_switches
 from backfill_assets.state.view import View
 
 BETWEEN = "/"
+"""Stands between the columns of a key."""
+PERSONAL = "@"
+"""Stands in a key for a personal value."""
 
 
 def typed_key(view: View, origin: Rejects, key: str) -> pc.Expression | None:

@@ -25,7 +25,7 @@ from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.records import InputRead
 from backfill_assets.lakehouse.rows import stage
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.landing.deletions import as_deletions, days_with_deletions, erased_places, rows_that_stand
+from backfill_assets.landing.deletions import as_deletions, rows_that_stand
 from backfill_assets.landing.landed_rows import landed_rows, placed_anew
 from backfill_assets.landing.landing_files import files_in
 from backfill_assets.landing.zone import LandedFile
@@ -145,9 +145,6 @@ class RefreshBuild(RawWriter):
         standing = standing.where(received & (landed | F.col("day").isin(list(found.anew))))
         read_again = files_in(self.lake.landing, found.to_read)
         source = landed_rows(self.lake.spark(), self.source, read_again, self.lake.token_key_file)
-        if corrected := days_with_deletions(pin.states, self.table, sorted(files)):
-            erased = F.broadcast(erased_places(self.rows(read, corrected), self.source))
-            source = source.join(erased, _PLACE, "left_anti").select(*source.columns)
         if found.anew:
             source = source.unionByName(placed_anew(standing.where(~landed), self.source))
         made_of = [only(read, files), only(read, found.anew, exact=True)]

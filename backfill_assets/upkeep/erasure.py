@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
+from pathlib import Path
 
 from backfill_assets import clock
 from backfill_assets.errors import InvalidRequest
@@ -17,6 +18,7 @@ from backfill_assets.lakehouse.named_timelines import files_of_timelines, kept_t
 from backfill_assets.lakehouse.records import AuditRecord
 from backfill_assets.landing.landed_lines import event_place
 from backfill_assets.landing.quarantine import Rejects, all_rejects
+from backfill_assets.publish.closed_days import Books, how_to_reopen
 from backfill_assets.publish.files import LOG_TABLE
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.builder import Builder
@@ -28,12 +30,18 @@ from backfill_assets.rebuild.replay import to_rebuild
 from backfill_assets.state.observed import filled_in
 from backfill_assets.state.view import View
 from backfill_assets.text import format_count
-from backfill_assets.upkeep.find_person import DataSubject, Search, active_files, files_with, landed_with, whose
+from backfill_assets.upkeep.find_person import (
+    DataSubject,
+    Search,
+    active_files,
+    documents_with,
+    files_with,
+    landed_with,
+    whose,
+)
 from backfill_assets.upkeep.reclaim import delete_now
 
 _FOLDER = "_erasures"
-ERASURE = "erasure: "
-"""Prefix of the reason of such a publication."""
 
 
 class Begun(AuditRecord):
@@ -76,6 +84,8 @@ class Erasing:
     builder: Builder
     run: RunInfo
     progress: Progress
+    beside: Path | None = None
+    """The folder of Dagster's storage."""
 
     def find(self, person: DataSubject, table: str | None) -> FoundPerson:
         """Reads main's raw and each data file of what is computed from it. Raises :class:`InvalidRequest` for a table
@@ -95,19 +105,22 @@ class Erasing:
         return found
 
     def erase(self, found: FoundPerson, reason: str) -> Erased:
-        """Raises :class:`InvalidRequest` for rows on kept timelines, and what building raises: raw is erased then, and
-        the rest when this is run again.
+        """Raises :class:`InvalidRequest` for rows on kept timelines and for a reason that names the person, and what
+        building raises: raw is erased then, and the rest when this is run again.
         """
+        if found.person.value and found.person.value in reason:
+            raise InvalidRequest(
+                "The reason has the value that is to be erased, and it is kept in the log.",
+                hint="Name the request instead.",
+            )
         if found.timelines:
             raise InvalidRequest(
                 f"Timelines show these rows: {', '.join(found.timelines)}. Nothing was erased.",
                 hint=f"Delete them, and make them again afterwards: backfill timeline delete {found.timelines[0]}",
             )
-        begun, wanted = (
-            self._begin(found, reason),
-            {each.raw: self._whose(each, found.person) for each in found.origins},
-        )
-        raw = [self._build(each).erase(wanted[each.raw], f"{ERASURE}{reason}") for each in found.origins]
+        begun = self._begin(found, reason)
+        wanted = {each.raw: self._whose(each, found.person) for each in found.origins}
+        raw = [self._build(each).erase(wanted[each.raw], f"erasure: {reason}") for each in found.origins]
         built = [(name, result) for name, result in self._rebuild(found, raw)]
         search = self._search(found.person, found.origins, wanted, [*found.raw, *raw])
         active = active_files(self.builder.lake.storage, search.tables())
@@ -115,7 +128,7 @@ class Erasing:
         still: list[str] = []
         for table, paths in search.files().items():
             named = active.get(table, {})
-            still += sorted(path for path in paths if path in named)
+            still += self._in_main(table, sorted({named[path] for path in paths if path in named}))
             doomed = sorted(path for path in paths if path not in named)
             deleted[table] = len(delete_now(self.builder.lake.publisher, table, doomed))
         lake = self.builder.lake
@@ -123,9 +136,23 @@ class Erasing:
         logs = [path for path in texts if LOG_TABLE in path or "/_delta_log/" in path]
         still += [path for path in texts if path not in logs]
         still += landed_with(lake.landing, found.origins, found.person)
+        still += (
+            f"{file}: its format has no blank lines; land it without these rows, then backfill raw refresh {each.table}"
+            for each in raw
+            for file in each.left
+            if event_place(file, 0) is None
+        )
         for name in (begun, *self._begun.files()) if not still else ():
             self._begun.delete(name)
-        return Erased(raw, built, deleted, tuple(still), tuple(self._elsewhere([*found.raw, *raw], logs)))
+        return Erased(raw, built, deleted, tuple(still), tuple(self._elsewhere(found.person, [*found.raw, *raw], logs)))
+
+    def _in_main(self, table: str, days: Sequence[str]) -> Iterator[str]:
+        """Days that still have such rows, and who closed them if so."""
+        publisher = self.builder.lake.publisher
+        books = Books(publisher.log.head().state.books, publisher.declared)
+        for day in days:
+            closing = books.closing(table, date.fromisoformat(day))
+            yield f"{table} {day}" + (f", {closing.said}. {how_to_reopen(closing)}" if closing else "")
 
     @property
     def _begun(self) -> Documents[Begun]:
@@ -198,7 +225,7 @@ class Erasing:
             self.progress(f"{name}: {format_count(len(held), step.cadence.noun)} without the erased rows ...")
             yield name, self.builder.build(step, held, run=self.run, version=AS_PUBLISHED, progress=self.progress)
 
-    def _elsewhere(self, raw: Sequence[ErasedRows], logs: Sequence[str]) -> Iterator[str]:
+    def _elsewhere(self, person: DataSubject, raw: Sequence[ErasedRows], logs: Sequence[str]) -> Iterator[str]:
         if logs:
             yield f"statistics in {format_count(len(logs), 'log file')}, which an earlier release wrote: {logs[0]}"
         events = {place for each in raw for file, line in each.places if (place := event_place(file, line))}
@@ -206,7 +233,9 @@ class Erasing:
         for topic, partition in topics:
             offsets = sorted(each.offset for each in events if (each.topic, each.partition) == (topic, partition))
             yield f"topic {topic}, partition {partition}: {len(offsets)} events from offset {offsets[0]} on"
-        yield from (f"{file}: its format has no blank lines" for each in raw for file in each.left if ":" not in file)
+        if self.beside is not None:
+            texts = (*person.texts, person.token)
+            yield from (f"Dagster's storage: {path}" for path in documents_with(self.beside, texts))
         if not self.builder.lake.storage.is_folder:
             yield f"{self.builder.lake.storage.root}: versions that the bucket keeps"
         yield "backups, and what others have copied from here"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import and_, or_
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,18 +16,14 @@ from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.blank_lines import lines_with
 from backfill_assets.landing.quarantine import Rejects
-from backfill_assets.landing.trace import landed_keys
+from backfill_assets.landing.trace import BETWEEN, PERSONAL, landed_keys
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.catalog import Catalog
 from backfill_assets.rebuild.erase import Place, Whose, in_places
 from backfill_assets.state.view import View
 
-PERSON = "@"
-_BETWEEN = "/"
 _ROWS_AT_ONCE = 1 << 16
 _PLACE = ("source_file", "source_line")
-_RAW = "record_kind"
-"""A column that only raw has."""
 _OF_TOKEN = 32
 """Characters that are enough to know one; older logs have so many in their statistics."""
 _SHORTEST = 6
@@ -43,37 +41,40 @@ class DataSubject:
     @property
     def typed(self) -> str:
         """The key with the token in place."""
-        return _BETWEEN.join(self.token if part == PERSON else part for part in self.key.split(_BETWEEN))
+        return BETWEEN.join(self.token if part == PERSONAL else part for part in self.key.split(BETWEEN))
 
     @property
     def everywhere(self) -> bool:
-        return self.key == PERSON
+        return self.key == PERSONAL
 
     @property
     def texts(self) -> tuple[str, ...]:
         """What no log and no document may have afterwards; other rows may have parts of a key."""
         if self.everywhere:
             return self.value, self.token[:_OF_TOKEN]
-        parts = self.key.split(_BETWEEN)
+        parts = self.key.split(BETWEEN)
         return (self.key,) if len(parts) == 1 and len(self.key) >= _SHORTEST and not self.value else ()
 
 
 def whose(view: View, landing: LandingZone, origin: Rejects, person: DataSubject) -> Whose:
-    """Rows of a raw table, also lines that could not be read and unknown fields: raw has a token in their place, and
-    their landed lines are asked.
+    """Rows of a raw table: those with the token, and those of nobody that name the value elsewhere, as in a line that
+    could not be read: raw has another token there, and the landed line is asked.
     """
     if not person.everywhere:
         return Whose(landed_keys(origin, person.typed))
-    tokens = [origin.source.column_of(name) for name in origin.source.personal_fields]
-    rows: pc.Expression | None = None
-    for name in tokens:
-        own = pc.field(name) == person.token
-        rows = own if rows is None else rows | own
-    return Whose(rows, frozenset(_unreadable(view, landing, origin, person.value)) if tokens else frozenset())
+    tokens = [pc.field(origin.source.column_of(name)) for name in origin.source.personal_fields]
+    if not tokens:
+        return Whose()
+    of_nobody = reduce(and_, (token.is_null() for token in tokens))
+    named = of_nobody & pc.match_substring(pc.field("rescued"), person.token)
+    rows = reduce(or_, (token == person.token for token in tokens), named)
+    return Whose(rows, frozenset(_unreadable(view, landing, origin, person.value, of_nobody)))
 
 
-def _unreadable(view: View, landing: LandingZone, origin: Rejects, value: str) -> Iterator[Place]:
-    odd = pc.field("unparsed_line").is_valid() | pc.field("rescued").is_valid()
+def _unreadable(
+    view: View, landing: LandingZone, origin: Rejects, value: str, of_nobody: pc.Expression
+) -> Iterator[Place]:
+    odd = of_nobody & (pc.field("unparsed_line").is_valid() | pc.field("rescued").is_valid())
     rows = view.rows(origin.raw, None, odd, list(_PLACE))
     lines: dict[str, set[int]] = {}
     for row in [] if rows is None else rows.to_pylist():
@@ -97,7 +98,7 @@ def _landed(landing: LandingZone, file: str) -> Path | None:
 
 @dataclass(frozen=True)
 class Search:
-    """``raw`` has what each raw table holds of the person; ``keys`` the typed key by the raw table's origin."""
+    """``raw`` says which rows of each raw table are meant."""
 
     storage: Storage
     catalog: Catalog
@@ -121,7 +122,9 @@ class Search:
         return found
 
     def tables(self) -> list[str]:
-        """The raw tables, and all that is computed from them."""
+        """The raw tables and all that is computed from them; for a personal value all, as others have it too."""
+        if self.person.everywhere:
+            return sorted(table.name for table in self.catalog.tables)
         reached = set(self.raw)
         for step in self.catalog.steps:
             read = {read.table for version in step.versions for read in version.reads}
@@ -148,10 +151,10 @@ class Search:
         if self.person.everywhere:
             for name in rows.column_names:
                 if pa.types.is_string(rows.schema.field(name).type):
-                    yield pc.equal(rows[name], self.person.token)
+                    yield pc.match_substring(rows[name], self.person.token)
             return
         for origin in self.origins:
-            texts = self.person.typed.split(_BETWEEN)
+            texts = self.person.typed.split(BETWEEN)
             if len(texts) == len(origin.key) and set(origin.key) <= set(rows.column_names):
                 hit = pa.chunked_array([pa.repeat(True, len(rows))])
                 for name, text in zip(origin.key, texts, strict=True):
@@ -196,6 +199,14 @@ def _found(column: pa.ChunkedArray | pa.Array, pattern: str) -> bool:
     if not pa.types.is_string(kind):
         return False
     return bool(pc.any(pc.match_substring_regex(column, pattern)).as_py())
+
+
+def documents_with(folder: Path, texts: Iterable[str]) -> Iterator[str]:
+    """Files of a folder beside the lakehouse, such as Dagster's storage."""
+    wanted = [text.encode() for text in texts if text]
+    for path in sorted(folder.rglob("*")) if wanted and folder.is_dir() else ():
+        if path.is_file() and any(text in path.read_bytes() for text in wanted):
+            yield str(path)
 
 
 def landed_with(landing: LandingZone, origins: Sequence[Rejects], person: DataSubject) -> Iterator[str]:

@@ -96,6 +96,8 @@ def test_a_value_is_found_where_it_stands_alone_however_it_is_spelled(tmp_path: 
     told = ['{"id":"Zoë-1"}', r'{"id":"Zo\u00eb-1"}', '{"id":"Zoë-12"}', "aZoë-1", "broken Zoë-1"]
     path.write_bytes("\n".join(told).encode() + "\nZoë-1;x".encode("latin-1"))
     assert lines_with(path, "Zoë-1") == [1, 2, 5, 6]
+    path.write_bytes("Łś\nanybody\nno-1\nŁś-1".encode())
+    assert (lines_with(path, "Łś"), lines_with(path, "Łś-1")) == ([1, 4], [4]), "latin-1 has no letter of it"
 
 
 def test_formats_of_lines_can_be_blanked() -> None:

@@ -44,13 +44,16 @@ OTHER = "patient-0002"
 
 @pytest.fixture(scope="module")
 def visits_home(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
-    """One patient with a moved, a corrected, a rejected visit and a broken line; and another one."""
+    """One patient with a moved, a corrected, a rejected visit and a broken line; and another one, behind a line of the
+    first one.
+    """
     home = tmp_path_factory.mktemp("visits") / "home"
     with pytest.MonkeyPatch.context() as monkeypatch:
         declare_visits(monkeypatch)
         workshop = Workshop(home, lambda: spark)
         others = [{**visit("1", day, "90"), "patient_id": OTHER} for day in (FIRST, SECOND)]
-        land(workshop.settings.landing, "visits", str(FIRST), "other", [others[0]])
+        mixed = [visit("4", FIRST, "95"), others[0]]
+        land(workshop.settings.landing, "visits", str(FIRST), "mixed", mixed)
         land(workshop.settings.landing, "visits", str(SECOND), "other", [others[1]])
         land_and_build(workshop)
     return home
@@ -78,7 +81,7 @@ def erase(key: str, exit_code: int = 0) -> Any:
     assert told.exit_code == exit_code, (told.output, told.exception)
     if told.exception and not isinstance(told.exception, SystemExit):
         raise told.exception
-    return json.loads(told.stderr.splitlines()[-1] if exit_code else told.stdout)
+    return json.loads(told.stdout or told.stderr.splitlines()[-1])
 
 
 @pytest.fixture
@@ -105,28 +108,43 @@ def test_a_person_is_in_no_file_afterwards_and_every_row_is_accounted_for(visits
     """A moved, a corrected and a rejected visit and a line that could not be read; old files and logs included."""
     landed, before = len(visits.read("raw_visits")), visits.states("raw_visits")
     assert files_with(Path(visits.settings.lakehouse), TOKEN[:32]) and landed_with(visits.settings.landing, PATIENT)
-    delivered = (visits.settings.landing / "visits" / str(FIRST) / "a.jsonl.gz").read_bytes()
+    folder = visits.settings.landing / "visits" / str(FIRST)
+    delivered, mixed = folder / "a.jsonl.gz", folder / "mixed.jsonl.gz"
+    as_delivered = delivered.read_bytes()
     told = erase("@")
-    assert told["rows"] == [{"table": "raw_visits", "rows": 7, "days": [f"{FIRST}..{SECOND}"]}]
-    assert sum(each["lines"] for each in told["blanked"]) == 6 and "still_here" not in told
+    assert told["rows"] == [{"table": "raw_visits", "rows": 8, "days": [f"{FIRST}..{SECOND}"]}]
+    assert sum(each["lines"] for each in told["blanked"]) == 7 and "still_here" not in told
     require_gone(visits)
     raw = visits.read("raw_visits")
     tombstones = raw[raw["patient_token"].isna()]
-    assert (len(tombstones), len(raw)) == (14, landed + 7)
+    assert (len(tombstones), len(raw)) == (16, landed + 8)
     assert set(tombstones["record_kind"]) == {"received", "supersession", "deletion"}
-    # Nothing brings them back: the source's files are read again, publications are undone.
-    step = visits.builder.lake.catalog.step("raw_visits")
-    again = visits.builder.refresh(step, [FIRST, SECOND], run=RunInfo("again"))
-    assert again.publication == ""
-    first = visits.settings.landing / "visits" / str(FIRST) / "a.jsonl.gz"
-    first.write_bytes(delivered)
-    run = RunInfo("delivered once more")
-    assert visits.builder.refresh(step, [FIRST], run=run).rows == {}
     for publication, why in ((told["publications"][0], "do not come back"), (before[FIRST].publication, "gone")):
         refused = CliRunner().invoke(main, ["rollback", publication, "--yes"])
         assert refused.exit_code == 1 and why in refused.output, refused.output
-    first.write_bytes(gzip.compress(b"\n" * 3))
     assert "No row of it is here" in erase("@", exit_code=1)["error"]
+    # Read again, landed files bring nothing back; without the person's line, the next one is where it was.
+    lake = visits.builder.lake
+    step = lake.catalog.step("raw_visits")
+    assert visits.builder.refresh(step, [FIRST, SECOND], run=RunInfo("again")).publication == ""
+    mixed.write_bytes(gzip.compress(b"\n".join(filter(None, gzip.decompress(mixed.read_bytes()).split(b"\n")))))
+    assert visits.builder.refresh(step, [FIRST], run=RunInfo("without an empty line")).rows == {}
+    # A source that delivers them once more has its rows taken in, and erased once more.
+    delivered.write_bytes(as_delivered)
+    assert visits.builder.refresh(step, [FIRST], run=RunInfo("delivered once more")).rows == {FIRST: (3, 0)}
+    assert "still_here" not in erase("@")
+    require_gone(visits)
+
+
+def test_a_closed_day_keeps_its_rows_until_it_is_reopened_and_the_command_says_so(visits: Workshop) -> None:
+    closing = ["close", str(FIRST), "--reason", "reported"]
+    assert CliRunner().invoke(main, closing, catch_exceptions=False).exit_code == 0
+    told = erase("@", exit_code=1)
+    places = [each["place"] for each in told["still_here"]]
+    assert [place.split(",")[0] for place in places] == [f"bronze_visits {FIRST}", f"quarantine_visits {FIRST}"]
+    assert all("reported. backfill reopen" in place for place in places)
+    assert CliRunner().invoke(main, ["reopen", *closing[1:]], catch_exceptions=False).exit_code == 0
+    assert "still_here" not in erase("@")
     require_gone(visits)
 
 
@@ -163,11 +181,11 @@ def test_one_row_by_its_key_and_not_while_a_timeline_shows_it(visits: Workshop) 
     CliRunner().invoke(main, ["timeline", "create", "trial"], catch_exceptions=False)
     refused = erase("@/1", exit_code=1)
     assert "trial" in refused["error"] and "timeline delete trial" in refused["hint"]
-    assert landed_with(visits.settings.landing, PATIENT) and len(visits.read("bronze_visits")) == 5
+    assert landed_with(visits.settings.landing, PATIENT) and len(visits.read("bronze_visits")) == 6
     assert CliRunner().invoke(main, ["timeline", "delete", "trial", "--yes"]).exit_code == 0
     erase("@/1")
-    assert sorted(visits.read("bronze_visits")["visit"]) == ["1", "1", "2"]
-    assert len(landed_with(visits.settings.landing, PATIENT)) == 4
+    assert sorted(visits.read("bronze_visits")["visit"]) == ["1", "1", "2", "4"]
+    assert len(landed_with(visits.settings.landing, PATIENT)) == 5
 
 
 def test_one_sale_by_the_key_that_joins_two_fields(

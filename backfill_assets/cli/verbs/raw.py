@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import os
 from datetime import date
+from pathlib import Path
 
 import click
 
@@ -177,14 +179,16 @@ def erase(ctx: click.Context, key: str, table: str | None, reason: str, yes: boo
     have to be deleted first.
 
     It ends with a search for the value in the lakehouse and its landed files. The exit code is 1 if it is still there:
-    run it again. Topics, versions of a bucket and backups cannot be erased from here, and are named.
+    run it again, also once a source delivers the rows anew. Topics, Dagster's storage, versions of a bucket and backups
+    cannot be erased from here, and are named.
     """
     from backfill_assets.answers.erasure import erased_answer, found_answer, person_of
     from backfill_assets.upkeep.erasure import Erasing
 
     person = person_of(key, personal_value(key) or "", open_storage(), current_settings())
     with foreground_builder() as builder:
-        erasing = Erasing(builder, run_info("backfill raw erase"), report_progress)
+        storage = Path(os.environ.get("DAGSTER_HOME") or current_settings().home / "dagster")
+        erasing = Erasing(builder, run_info("backfill raw erase"), report_progress, storage)
         with awaited("Looking for the rows"):
             found = erasing.find(person, table)
         answer = found_answer(found)
