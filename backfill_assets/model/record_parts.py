@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -12,14 +13,14 @@ _RECORD, _HEADER = "record ", "record header "
 
 
 @dataclass(frozen=True)
-class RecordPart:
+class RecordPart(ABC):
     personal: bool = field(default=False, kw_only=True)
     """Raw keeps a token of it."""
 
     @property
+    @abstractmethod
     def field(self) -> str:
         """Its name among the landed fields; one of this name in a value is an unknown field."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)

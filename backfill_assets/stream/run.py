@@ -53,8 +53,9 @@ def run_stream(lake: Lake, request: StreamRequest, run: RunInfo, progress: Progr
     reading = _reading(lake, request, step, run, progress)
     lease = acquire_stream(lake.storage, request.table, str(request.source))
     told = partial(_tell, lease, progress, report)
-    # This thread catches up with it; then it is that of the facts.
-    follower = Follower(lake.of_another_thread(), step, run, told, lambda text: report(StreamEvent("behind", text)))
+    # This thread catches up with it; of two loops it is that of the facts then.
+    own = lake.of_another_thread() if request.has_two_loops else lake
+    follower = Follower(own, step, run, told, lambda text: report(StreamEvent("behind", text)))
     follower.take_over(lease.status.held_back)
     reporter = StreamReporter(lease, reading, report, follower if request.follow else None)
     facts = Facts(follower, reporter, request.follow)
